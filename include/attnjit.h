@@ -23,7 +23,7 @@ extern "C" {
 typedef enum attnjit_status {
   ATTNJIT_OK = 0,
   ATTNJIT_INVALID_ARGUMENT = 1, /* a null pointer or a wrong struct_size, found before all else */
-  ATTNJIT_INVALID_PROBLEM = 2,  /* a tensor or option breaks a rule of docs/reference/semantics.md */
+  ATTNJIT_INVALID_PROBLEM = 2, /* a tensor or option breaks a rule of docs/reference/semantics.md */
   ATTNJIT_INVALID_ENVIRONMENT = 3, /* a variable or file holds a value outside its list */
   ATTNJIT_UNSUPPORTED = 4,         /* an architecture or feature that this build cannot serve */
   ATTNJIT_NO_COMPILER = 5,         /* NVRTC is missing or unusable */
@@ -59,7 +59,7 @@ typedef struct attnjit_tensor {
   int64_t strides[4];
 } attnjit_tensor;
 
-/* A mask as attnjit_prepare_mask() has packed it into memory of the caller's. It serves calls of
+/* A mask as attnjit_prepare_mask() has written it into memory of the caller's. It serves calls of
    any head dims and configurations; copies share the memory, which the caller keeps for as long as
    calls or captured graphs read it. */
 typedef struct attnjit_prepared_mask {
@@ -291,7 +291,7 @@ ATTNJIT_EXPORT attnjit_status attnjit_prepared_mask_size(attnjit_context* contex
                                                          const attnjit_prepare_mask_args* args,
                                                          size_t* bytes);
 
-/* Enqueues the packing of a mask on `stream` and tells what it will be, for the member
+/* Enqueues the preparation of a mask on `stream` and tells what it will be, for the member
    prepared_mask of calls that follow. It may be captured in a graph; its kernel is not tuned. */
 ATTNJIT_EXPORT attnjit_status attnjit_prepare_mask(attnjit_context* context,
                                                    const attnjit_prepare_mask_args* args,

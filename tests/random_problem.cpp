@@ -64,7 +64,7 @@ void choose_shape(Dice& dice, ProblemSpec& spec) {
   spec.heads_q = spec.heads_kv * dice.pick(ratios);
   spec.seqlen_q = length(dice);
   spec.seqlen_kv = dice.chance(0.4) ? spec.seqlen_q : length(dice);
-  if (dice.chance(0.25)) {  // short queries over many keys: packed heads, split keys
+  if (dice.chance(0.25)) {  // short queries over many keys: pack_gqa, split keys
     spec.seqlen_q = dice.chance(0.5) ? 1 : dice.between(1, 16);
     spec.seqlen_kv = dice.between(1, 4000);
   }
@@ -189,7 +189,7 @@ void choose_pages(std::uint64_t index, ProblemSpec& spec) {
   if (!spec.packed && dice.chance(1.0 / 6)) spec.tail_mask = dice.chance(0.5) ? "b" : "1";
 }
 
-// In one problem of four that has a mask with a packed form, the mask is prepared.
+// In one problem of four that has a mask with a prepared form, the mask is prepared.
 void choose_prepared_mask(std::uint64_t index, ProblemSpec& spec) {
   Dice dice(index + 0xb17);
   spec.prepare_mask = dice.chance(0.25) && instance::can_prepare_mask(spec) &&

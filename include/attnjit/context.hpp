@@ -103,11 +103,11 @@ class ATTNJIT_EXPORT Context {
   /// backward. Of `args` the shape, strides and for_backward are read.
   std::size_t prepared_mask_size(const PrepareMaskArgs& args) const;
 
-  /// Enqueues on `stream` the packing of a mask that many calls share, and tells what it will be:
-  /// ForwardArgs::prepared_mask of calls on the stream, or after it. The mask may change once it is
-  /// done; prepared memory is written in place by a call like this one alone, which a graph may
-  /// capture. Its kernel is not tuned; otherwise as forward(). Throws Error(kInvalidProblem) for a
-  /// mask that does not differ over keys, which has no packed form.
+  /// Enqueues on `stream` the preparation of a mask that many calls share, and tells what it will
+  /// be: ForwardArgs::prepared_mask of calls on the stream, or after it. The mask may change once
+  /// it is done; prepared memory is written in place by a call like this one alone, which a graph
+  /// may capture. Its kernel is not tuned; otherwise as forward(). Throws Error(kInvalidProblem)
+  /// for a mask that does not differ over keys, which has no prepared form.
   PreparedMask prepare_mask(const PrepareMaskArgs& args, Stream stream = nullptr);
 
   Counters counters() const;

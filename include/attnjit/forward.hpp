@@ -72,7 +72,7 @@ struct ForwardArgs : ScoreOptions {
   /// [B|1, 1, Lq, Lq], kBool, true = keep, of a forward: column t is key n - Lq + t, where n is
   /// seqlens_kv[b] or Lk. Other keys are not looked at; columns before key 0 are no keys.
   std::optional<Tensor> tail_mask;
-  /// In the place of `mask`: the same, as Context::prepare_mask() has packed it.
+  /// In the place of `mask`: the same, as Context::prepare_mask() has written it.
   std::optional<PreparedMask> prepared_mask;
   PlaneOrder mask_order;  ///< of the mask, prepared or not
   PlaneOrder bias_order;  ///< of the bias, and of a dbias with as many planes

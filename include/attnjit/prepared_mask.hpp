@@ -6,7 +6,7 @@
 
 namespace attnjit {
 
-/// A mask as Context::prepare_mask() has packed it into memory of the caller's: a bit per element,
+/// A mask as Context::prepare_mask() has written it into memory of the caller's: a bit per element,
 /// and a class for each 64 queries by 64 keys. It serves calls of any head dims, kernels and
 /// configurations, stays valid when they are tuned, and reads the mask no more. Copies share the
 /// memory, which the caller keeps for as long as calls or captured graphs read it.

@@ -4,7 +4,7 @@
 ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the signatures of PyTorch and FlashAttention. Callers that stay as they are reach
 the kernels through ``sdpa_mode``, ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts
 what they got. ``context_parallel`` spreads ``attention`` over a process group, and ``merge_lse`` adds up results over
-shares of the keys. ``prepare_mask`` packs a mask for many calls. docs/guide/pytorch.md of the project shows each of them.
+shares of the keys. ``prepare_mask`` prepares a mask for many calls. docs/guide/pytorch.md of the project shows each of them.
 """
 
 from importlib import import_module

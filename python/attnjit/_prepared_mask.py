@@ -32,7 +32,7 @@ def _fake_prepare(mask, backward, memory):
 
 
 class PreparedMask(NamedTuple):
-    """A mask that prepare_mask has packed; `attention` takes it as `mask`, any number of times."""
+    """A mask that prepare_mask has made; `attention` takes it as `mask`, any number of times."""
 
     data: Tensor  # (bytes,) uint8: bits, and a class for each 64 queries by 64 keys
     shape: tuple[int, int, int, int]  # planes over the batch, heads, queries, keys; 1 where all share it
@@ -65,7 +65,7 @@ def prepare_mask(mask: Tensor, *, backward: bool = False) -> PreparedMask:
         current stream. Later changes of `mask` do not reach it.
 
     Raises:
-        ValueError: a mask that is the same for all keys, which has no packed form.
+        ValueError: a mask that is the same for all keys, which has no prepared form.
         TypeError: a dtype other than bool and uint8.
     """
     if mask.dtype not in (torch.bool, torch.uint8):
@@ -75,7 +75,7 @@ def prepare_mask(mask: Tensor, *, backward: bool = False) -> PreparedMask:
         if mask.shape[axis] > 1 and mask.stride(axis) == 0:
             mask = mask.narrow(axis, 0, 1)
     if mask.shape[-1] == 1:
-        raise ValueError("mask: it is the same for all keys, which has no packed form; pass it to attention")
+        raise ValueError("mask: it is the same for all keys, which has no prepared form; pass it to attention")
     batch_axes = tuple(mask.shape[:-3]) if mask.dim() > 4 else None
     mask = mask.flatten(0, -4)
     data = mask.new_empty(_bytes(mask.shape, backward), dtype=torch.uint8)

@@ -9,17 +9,17 @@ import torch
 from attnjit._scalars import BOTTOM_RIGHT, TOP_LEFT, Scalars
 from attnjit.context_parallel._cost import Machine, Sizes, choose, gather_seconds, ring_seconds
 from attnjit.context_parallel._schedule import OPEN, band_of, calls_for, count_parts, kept_pairs
-from attnjit.context_parallel._shares import Piece, share, share_length, whole_length
+from attnjit.context_parallel._shares import Span, share, share_length, whole_length
 
 CAUSAL = (None, 0)
 
 
-def indices(pieces):
-    return [i for piece in pieces for i in range(piece.start, piece.start + piece.length)]
+def indices(spans):
+    return [i for span in spans for i in range(span.start, span.start + span.length)]
 
 
-def ring_pieces(length, ranks, rank):
-    """The pieces that a rank has at hand, step after step."""
+def ring_spans(length, ranks, rank):
+    """The spans that a rank has at hand, step after step."""
     return [share(length, ranks, (rank - step) % ranks) for step in range(ranks)]
 
 
@@ -27,11 +27,11 @@ def ring_pieces(length, ranks, rank):
 def test_shares_are_a_partition(ranks):
     for length in (0, 1, 5, 2 * ranks - 1, 2 * ranks, 1000, 1001):
         shares = [share(length, ranks, rank) for rank in range(ranks)]
-        assert sorted(i for pieces in shares for i in indices(pieces)) == list(range(length))
+        assert sorted(i for spans in shares for i in indices(spans)) == list(range(length))
         chunks = torch.tensor_split(torch.arange(length), 2 * ranks)
-        for rank, pieces in enumerate(shares):
-            assert indices(pieces) == [*chunks[rank].tolist(), *chunks[2 * ranks - 1 - rank].tolist()]
-            assert all(a.local + a.length == b.local for a, b in pairwise(pieces))
+        for rank, spans in enumerate(shares):
+            assert indices(spans) == [*chunks[rank].tolist(), *chunks[2 * ranks - 1 - rank].tolist()]
+            assert all(a.local + a.length == b.local for a, b in pairwise(spans))
 
 
 def test_a_length_that_ranks_do_not_share_evenly_is_noticed():
@@ -60,7 +60,7 @@ def test_causal_work_is_balanced_at_every_step(ranks):
                 kept_pairs(call.rows[1] - call.rows[0], call.keys[1] - call.keys[0], call.band)
                 for call in calls_for(share(length, ranks, rank), keys, CAUSAL, True)
             )
-            for keys in ring_pieces(length, ranks, rank)
+            for keys in ring_spans(length, ranks, rank)
         ]
         for rank in range(ranks)
     ]
@@ -75,7 +75,7 @@ def test_a_causal_step_is_one_call(ranks):
     for rank in range(ranks):
         steps = [
             calls_for(share(64 * ranks, ranks, rank), keys, CAUSAL, True)
-            for keys in ring_pieces(64 * ranks, ranks, rank)
+            for keys in ring_spans(64 * ranks, ranks, rank)
         ]
         assert [len(calls) for calls in steps] == [1] * ranks
         assert [calls[0].band for calls in steps[1:]] == [OPEN] * (ranks - 1)
@@ -98,14 +98,14 @@ def test_calls_cover_each_kept_pair_once():
             mine = share(rows, ranks, rank)
             found, calls = [], []
             at_hand = (
-                ring_pieces(keys, ranks, rank)
+                ring_spans(keys, ranks, rank)
                 if rng.random() < 0.7
-                else [(Piece(0, 0, keys),) if keys else ()]
+                else [(Span(0, 0, keys),) if keys else ()]
             )
-            for pieces in at_hand:
-                for call in calls_for(mine, pieces, band, join):
+            for spans in at_hand:
+                for call in calls_for(mine, spans, band, join):
                     calls.append(call)
-                    where = indices(pieces)
+                    where = indices(spans)
                     assert join or where[slice(*call.keys)] == list(
                         range(call.start, call.start + call.keys[1] - call.keys[0])
                     )
@@ -134,7 +134,7 @@ def test_bands_of_options():
 
 def test_scalars_of_a_call_keep_what_its_band_keeps():
     for band in ((None, None), (None, 3), (-2, None), (-4, 2), (1, 5), (-5, -1)):
-        (call,) = calls_for((Piece(0, 0, 12),), (Piece(0, 0, 12),), band, True)
+        (call,) = calls_for((Span(0, 0, 12),), (Span(0, 0, 12),), band, True)
         assert band_of(call.scalars(Scalars()), 12, 12) == band
 
 
@@ -142,7 +142,7 @@ def sizes(length, heads_kv=8, backward=False):
     return Sizes(1, 32, heads_kv, length, length, 128, 128, 2, CAUSAL, backward)
 
 
-def test_calls_with_slopes_take_one_piece_and_its_diagonal():
+def test_calls_with_slopes_take_one_span_and_its_diagonal():
     rng = random.Random(0)
     for _ in range(200):
         ranks, rows, keys = rng.randint(1, 4), rng.randint(1, 24), rng.randint(1, 24)
@@ -152,15 +152,15 @@ def test_calls_with_slopes_take_one_piece_and_its_diagonal():
         band = band_of(scalars, rows, keys)
         for rank in range(ranks):
             mine = share(rows, ranks, rank)
-            for pieces in ring_pieces(keys, ranks, rank):
-                for call in calls_for(mine, pieces, band, False, diagonal):
+            for spans in ring_spans(keys, ranks, rank):
+                for call in calls_for(mine, spans, band, False, diagonal):
                     first_row, first_key = (
-                        indices(p)[i] for p, i in ((mine, call.rows[0]), (pieces, call.keys[0]))
+                        indices(p)[i] for p, i in ((mine, call.rows[0]), (spans, call.keys[0]))
                     )
                     own = call.scalars(Scalars())
                     assert band_of(own, 1, 1) == call.band
                     assert own.diagonal_offset == diagonal + first_row - first_key
-                    for at, there in ((call.rows, mine), (call.keys, pieces)):
+                    for at, there in ((call.rows, mine), (call.keys, spans)):
                         places = indices(there)[slice(*at)]
                         assert places == list(range(places[0], places[0] + len(places)))
 

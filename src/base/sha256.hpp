@@ -10,7 +10,7 @@ namespace attnjit::base {
 
 using Digest = std::array<std::uint8_t, 32>;
 
-/// SHA-256 (FIPS 180-4) of bytes that arrive in pieces.
+/// SHA-256 (FIPS 180-4) of bytes that arrive in chunks.
 class Sha256 {
  public:
   void update(std::span<const std::byte> bytes);

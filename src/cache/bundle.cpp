@@ -64,7 +64,7 @@ std::optional<std::vector<std::byte>> Bundle::read(const BundleMember& member) c
 
 std::variant<Entry, std::string> Bundle::kernel(const BundleMember& member) const {
   const auto bytes = read(member);
-  if (!bytes) return "its bytes are not those that the index promises";
+  if (!bytes) return "its bytes do not match the checksum in the index";
   auto decoded = decode(*bytes);
   if (auto* const rejection = std::get_if<Rejection>(&decoded)) return std::move(rejection->reason);
   auto& entry = std::get<Entry>(decoded);

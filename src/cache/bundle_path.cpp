@@ -100,7 +100,7 @@ std::vector<std::string> BundlePath::records() const {
 std::optional<std::string> BundlePath::record(const Bundle& bundle,
                                               const BundleMember& member) const {
   auto text = bundle.record(member);
-  if (!text) note_damage(bundle, member, "its bytes are not those that the index promises");
+  if (!text) note_damage(bundle, member, "its bytes do not match the checksum in the index");
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/arguments.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/input/problem_options.hpp"
 #include "cli/verbs/verbs.hpp"
@@ -50,8 +52,7 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
 }
 
 void add_path(CLI::App& verb, WorkloadOptions& options) {
-  verb.add_option("--path", options.path,
-                  "Main loops: auto (default), mma, wgmma or single_tile");
+  verb.add_option("--path", options.path, "Main loops: auto (default), mma, wgmma or single_tile");
 }
 
 void add_archs(CLI::App& verb, WorkloadOptions& options, const char* help) {
@@ -104,9 +105,10 @@ void add_tune(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
                             run, chosen, *flags);
   add_problem(verb, flags->workload);
   add_jobs(verb, flags->common);
-  verb.add_flag("--force", flags->tune.force, "Measure again what has a record");
-  verb.add_flag("--stale", flags->tune.stale,
-                "Measure again what has a record of another library, NVRTC or configuration 0");
+  verb.add_flag("--force", flags->tune.force, "Measure problems again that have a record");
+  verb.add_flag(
+      "--stale", flags->tune.stale,
+      "Measure problems again whose record is of another library, NVRTC or configuration 0");
   verb.add_option("--shard", flags->tune.shard,
                   "I/N: tune share I (from 0) of N of the manifest, equal ones by estimated cost");
   verb.add_option("--html", flags->tune.html, "File for a page of the candidates' times");
@@ -148,9 +150,10 @@ void add_records(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen
     verb.add_option("-o,--output", flags->records.output, "File to write, default stdout");
   };
   add("ls", RecordsVerb::kList, "List the records of the cache directory")
-      .add_flag("--shipped", flags->records.shipped, "And those that came with the library");
+      .add_flag("--shipped", flags->records.shipped,
+                "List the records too that came with the library");
   add("show", RecordsVerb::kShow, "Print one record")
-      .add_option("id", flags->records.id, "Its id, or the first digits of it")
+      .add_option("id", flags->records.id, "The id of a record, or its first digits")
       ->required();
   add_output(add("export", RecordsVerb::kExport, "Write all records as JSON lines"));
   add_files(add("import", RecordsVerb::kImport, "Take records over; the less noisy one stays"));
@@ -168,14 +171,14 @@ void add_bundles(CLI::App& group, const std::shared_ptr<Flags>& flags, Run& chos
                              run_export, chosen, *flags);
   write.add_option("file", flags->bundle_export.file, "The bundle, FILE.atkb")->required();
   write.add_option("--manifest", flags->workload.manifest,
-                   "Only what its problems need; exit 4 when some of it is missing");
+                   "Only members that its problems need; exit 4 when one is missing");
   add_archs(write, flags->workload, "Only for these; default all, or the manifest's");
 
   const Run run_import = [flags](Session& session) {
     return cache_import(flags->bundle_import, session);
   };
-  add_verb(group, "import", "Put what a bundle holds into the cache directory", run_import, chosen,
-           *flags)
+  add_verb(group, "import", "Copy the members of a bundle into the cache directory", run_import,
+           chosen, *flags)
       .add_option("file", flags->bundle_import, "The bundle")
       ->required();
 }
@@ -192,10 +195,10 @@ void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   };
   add("path", CacheVerb::kPath, "Print the directory");
   add("ls", CacheVerb::kList, "List the kernels");
-  add("show", CacheVerb::kShow, "Print what is known of one kernel")
+  add("show", CacheVerb::kShow, "Print the facts of one kernel")
       .add_option("key", flags->cache.key, "The key of a kernel, or its first digits")
       ->required();
-  add("stat", CacheVerb::kStat, "Count what is there, and say what the limits are");
+  add("stat", CacheVerb::kStat, "Count kernels and records, and print the limits");
   add("verify", CacheVerb::kVerify, "Read every kernel and record and check it");
   add("gc", CacheVerb::kCollect,
       "Remove what killed writers left, and above the limits the least recently used kernels");
@@ -204,8 +207,8 @@ void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
 }
 
 void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
-  add_verb(app, "doctor", "What was found on this machine, and what to do about it", doctor, chosen,
-           *flags);
+  add_verb(app, "doctor", "Show what was found on this machine, and how to get what is missing",
+           doctor, chosen, *flags);
   const Run run_plan = [flags](Session& session) { return plan(flags->workload, session); };
   CLI::App& plan_verb =
       add_verb(app, "plan", "Which kernels a problem runs, with which configuration and why",
@@ -245,9 +248,9 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   add_jobs(run_verb, flags->common);
   run_verb.add_option("--on", flags->run.on,
                       "gpu, cpu, or auto (default): a GPU where there is one");
-  run_verb.add_option(
-      "--rows", flags->run.rows,
-      "Query rows to check, a number or all, of a backward all; default what takes seconds");
+  run_verb.add_option("--rows", flags->run.rows,
+                      "Query rows to check: a number, or all (a backward: always all); default: as "
+                      "many as take seconds");
   add_bench(app, flags, chosen);
   add_tune(app, flags, chosen);
   add_warmup(app, flags, chosen);
@@ -285,6 +288,13 @@ std::optional<std::string> missing(const CLI::App& verb) {
   return std::nullopt;
 }
 
+// The arguments that no verb takes, in the order of the command line. CLI11 lists them backwards.
+std::string unexpected(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  return fmt::format("unexpected argument{} {}", words.size() == 1 ? "" : "s",
+                     fmt::join(words, " "));
+}
+
 // A wrong first word would otherwise be reported as a missing one.
 std::string message(const CLI::App& app, const CLI::Error& error, int argc,
                     const char* const* argv) {
@@ -295,13 +305,15 @@ std::string message(const CLI::App& app, const CLI::Error& error, int argc,
     words += ' ' + verb->get_name();
   }
   std::string text = error.what();
+  const bool lacks = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  const bool exceeds = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   if (verb == &app && argc > 1 && argv[1][0] != '-') {
-    text = fmt::format("'{}' is no verb; {}", argv[1], missing(app).value_or(""));
-  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    text = missing(*verb).value_or(text);
+    text = fmt::format("'{}' is not a verb; {}", argv[1], missing(app).value_or(""));
+  } else if (lacks || exceeds) {
+    text = exceeds ? unexpected(app) : missing(*verb).value_or(text);
     if (!words.empty()) text = fmt::format("{}: {}", words.substr(1), text);
   }
-  return fmt::format("attnjit: error: {}; attnjit{} --help lists what there is\n", text, words);
+  return fmt::format("attnjit: error: {}; attnjit{} --help lists the options\n", text, words);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ Rule why_dbias_method_unfit(const BackwardTunables& t, const BackwardFamily& f) 
     return "dbias_method: per_block needs path single_tile; use add or kernel";
   }
   if (method == DbiasMethod::kPerPlane) {
-    if (const Rule rule = why_no_parts(f)) {
+    if (const Rule rule = why_no_per_plane(f)) {
       return fmt::format("dbias_method: {}; use {}", *rule, reduces ? "add or kernel" : "store");
     }
     if (t.dkv.path != Path::kWgmma) {
@@ -71,7 +71,7 @@ Rule why_no_stored_tiles(const BackwardFamily& f) {
   return std::nullopt;
 }
 
-Rule why_no_parts(const BackwardFamily& f) {
+Rule why_no_per_plane(const BackwardFamily& f) {
   if (!f.dbias_reduces_few && default_dbias_method(f) != DbiasMethod::kStore) {
     return "per_plane does not support a dbias that sums more than four planes";
   }

@@ -5,7 +5,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
-#include "attnjit/prepass/mask_pack_config.h"
+#include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/packed_order_config.h"
 #include "base/fields.hpp"
 
@@ -13,8 +13,8 @@
 /// include nothing of the host.
 namespace attnjit::kernel {
 
-constexpr auto fields(const MaskPackConfig*) {
-  using C = MaskPackConfig;
+constexpr auto fields(const MaskToBitsConfig*) {
+  using C = MaskToBitsConfig;
   return base::fields_of<C>(
       base::Field{"per_pair", &C::per_pair}, base::Field{"vectorized", &C::vectorized},
       base::Field{"by_rows", &C::by_rows}, base::Field{"by_keys", &C::by_keys});
@@ -23,7 +23,7 @@ constexpr auto fields(const MaskPackConfig*) {
 constexpr auto fields(const PackedOrderConfig*) {
   using C = PackedOrderConfig;
   return base::fields_of<C>(base::Field{"block_q", &C::block_q},
-                            base::Field{"packed_heads", &C::packed_heads},
+                            base::Field{"pack_gqa_heads", &C::pack_gqa_heads},
                             base::Field{"paged_keys", &C::paged_keys});
 }
 
@@ -43,7 +43,7 @@ constexpr auto fields(const BackwardPreprocessConfig*) {
   using C = BackwardPreprocessConfig;
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim_v", &C::head_dim_v},
-      base::Field{"aligned", &C::aligned}, base::Field{"pieces", &C::pieces},
+      base::Field{"aligned", &C::aligned}, base::Field{"bf16x3", &C::bf16x3},
       base::Field{"dq_columns", &C::dq_columns}, base::Field{"sink", &C::sink},
       base::Field{"sink_dtype", &C::sink_dtype}, base::Field{"row_mask", &C::row_mask},
       base::Field{"row_bias", &C::row_bias}, base::Field{"bias_dtype", &C::bias_dtype},
@@ -59,7 +59,7 @@ constexpr auto fields(const FragmentSumConfig*) {
 
 constexpr auto fields(const BiasSumConfig*) {
   using C = BiasSumConfig;
-  return base::fields_of<C>(base::Field{"dtype", &C::dtype}, base::Field{"parts", &C::parts},
+  return base::fields_of<C>(base::Field{"dtype", &C::dtype}, base::Field{"partials", &C::partials},
                             base::Field{"vectorized", &C::vectorized},
                             base::Field{"over_queries", &C::over_queries},
                             base::Field{"packed", &C::packed}, base::Field{"groups", &C::groups});

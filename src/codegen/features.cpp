@@ -43,9 +43,9 @@ std::string alibi(const Family& f, Pass) {
                      literal(f.alibi_one_sided));
 }
 
-std::string packed_mask(const Family& f, Pass pass) {
+std::string bit_mask(const Family& f, Pass pass) {
   if (mask_form(f) != MaskForm::kBits || pass == Pass::kBackward) return "";
-  return fmt::format("PackedMask<kScores, {}>", literal(f.mask));
+  return fmt::format("BitMask<kScores, {}>", literal(f.mask));
 }
 
 std::string backward_mask(const Family& f, Pass pass) {
@@ -108,7 +108,7 @@ constexpr Feature kFeatures[] = {
     {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>,
      &Family::bias_groups_batch},
     {"alibi", "alibi.cuh", "AlibiParams", kAdds, alibi, value<&V::alibi>},
-    {"mask", "packed_mask.cuh", "PackedMaskParams", kDrops, packed_mask, value<&V::packed_mask>,
+    {"mask", "bit_mask.cuh", "BitMaskParams", kDrops, bit_mask, value<&V::bit_mask>,
      &Family::mask_groups_batch},
     {"mask", "backward_mask.cuh", "BackwardMaskParams", kDrops, backward_mask,
      value<&V::backward_mask>, &Family::mask_groups_batch},

@@ -6,9 +6,9 @@
 #include "attnjit/score/alibi_params.h"
 #include "attnjit/score/band_params.h"
 #include "attnjit/score/batch_groups_params.h"
+#include "attnjit/score/bit_mask_params.h"
 #include "attnjit/score/byte_mask_params.h"
 #include "attnjit/score/operand_params.h"
-#include "attnjit/score/packed_mask_params.h"
 #include "attnjit/score/packed_sequences_params.h"
 #include "attnjit/score/paged_keys_params.h"
 #include "attnjit/score/row_max_params.h"
@@ -35,7 +35,7 @@ struct FeatureValues {
   kernel::SoftcapParams softcap{};
   kernel::Grouped<kernel::OperandParams> bias{};
   kernel::Grouped<kernel::OperandParams> row_mask{};
-  kernel::Grouped<kernel::PackedMaskParams> packed_mask{};  ///< of a forward
+  kernel::Grouped<kernel::BitMaskParams> bit_mask{};  ///< of a forward
   kernel::Grouped<kernel::ByteMaskParams> byte_mask{};
   kernel::BandParams band{};
   kernel::SinkParams sink{};

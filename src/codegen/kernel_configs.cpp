@@ -12,15 +12,15 @@ using problem::BackwardFamily;
 using problem::Extent;
 using problem::Family;
 
-std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family) {
-  if (!packs_mask(family)) return std::nullopt;
-  return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
-                                .vectorized = family.mask_vectorized,
-                                .by_rows = true,
-                                .by_keys = false};
+std::optional<kernel::MaskToBitsConfig> mask_to_bits_config(const Family& family) {
+  if (!needs_mask_bits(family)) return std::nullopt;
+  return kernel::MaskToBitsConfig{.per_pair = family.mask == Extent::kPerPair,
+                                  .vectorized = family.mask_vectorized,
+                                  .by_rows = true,
+                                  .by_keys = false};
 }
 
-kernel::MaskPackConfig mask_pack_config(const problem::MaskKey& key) {
+kernel::MaskToBitsConfig mask_to_bits_config(const problem::MaskKey& key) {
   return {.per_pair = key.per_pair,
           .vectorized = key.vectorized,
           .by_rows = true,
@@ -31,7 +31,7 @@ std::optional<kernel::PackedOrderConfig> packed_order_config(const Family& famil
                                                              const ForwardFacts& forward) {
   if (!family.packed || !forward.persistent) return std::nullopt;
   return kernel::PackedOrderConfig{.block_q = forward.block_q,
-                                   .packed_heads = forward.packed_heads,
+                                   .pack_gqa_heads = forward.pack_gqa_heads,
                                    .paged_keys = family.page_size > 0};
 }
 
@@ -55,10 +55,10 @@ kernel::MergeLseConfig merge_lse_config(const problem::MergeKey& key) {
           .carry = key.carry};
 }
 
-std::optional<kernel::MaskPackConfig> mask_pack_config(const BackwardFamily& f,
-                                                       const BackwardTunables& tunables,
-                                                       const DkvFacts& dkv) {
-  std::optional<kernel::MaskPackConfig> config = mask_pack_config(f.scores);
+std::optional<kernel::MaskToBitsConfig> mask_to_bits_config(const BackwardFamily& f,
+                                                            const BackwardTunables& tunables,
+                                                            const DkvFacts& dkv) {
+  std::optional<kernel::MaskToBitsConfig> config = mask_to_bits_config(f.scores);
   if (!config || !config->per_pair) return config;
   config->by_keys = dkv.keys_in_rows;
   config->by_rows = !config->by_keys || tunables.dq_method == DqMethod::kKernel ||
@@ -73,7 +73,7 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim_v = f.scores.head_dim_v,
           .aligned = f.scores.aligned,
-          .pieces = dkv.whole_tiles,
+          .bf16x3 = dkv.whole_tiles,
           .dq_columns = tunables.dq_method == DqMethod::kOwnKvHead && !dkv.single_tile
                             ? f.scores.head_dim
                             : 0,
@@ -97,7 +97,7 @@ std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {
   if (!f.dsink) return std::nullopt;
   // Rows that belong to no query add 0, so that all of a head's are summed as one sequence.
   return kernel::BiasSumConfig{.dtype = kernel::DType::kFloat32,
-                               .parts = kernel::DType::kFloat32,
+                               .partials = kernel::DType::kFloat32,
                                .vectorized = false,
                                .over_queries = true,
                                .packed = false,
@@ -106,9 +106,9 @@ std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {
 
 std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, DbiasMethod method) {
   if (method == DbiasMethod::kNone || method == DbiasMethod::kStore) return std::nullopt;
-  const DType parts = method == DbiasMethod::kPerPlane ? f.scores.dtype : DType::kFloat32;
+  const DType partials = method == DbiasMethod::kPerPlane ? f.scores.dtype : DType::kFloat32;
   return kernel::BiasSumConfig{.dtype = kernel_dtype(f.dbias_dtype),
-                               .parts = kernel_dtype(parts),
+                               .partials = kernel_dtype(partials),
                                .vectorized = f.dbias_vectorized,
                                .over_queries = f.dbias_scalar,
                                .packed = f.scores.packed && method == DbiasMethod::kRows,

@@ -7,7 +7,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
-#include "attnjit/prepass/mask_pack_config.h"
+#include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/packed_order_config.h"
 #include "codegen/kernels/main_kernels.hpp"
 #include "problem/mask_problem.hpp"
@@ -17,10 +17,11 @@
 /// it.
 namespace attnjit::codegen {
 
-/// The prepass that packs the mask for a forward kernel; none where there is no mask over keys.
-std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family);
+/// The prepass that converts the mask to bits for a forward kernel; none where there is no mask
+/// over keys.
+std::optional<kernel::MaskToBitsConfig> mask_to_bits_config(const problem::Family& family);
 /// The same that packs one for calls to come.
-kernel::MaskPackConfig mask_pack_config(const problem::MaskKey& key);
+kernel::MaskToBitsConfig mask_to_bits_config(const problem::MaskKey& key);
 /// The kernel that orders the blocks of rows of packed sequences; none where the forward numbers
 /// them itself.
 std::optional<kernel::PackedOrderConfig> packed_order_config(const problem::Family& family,
@@ -36,10 +37,11 @@ std::optional<kernel::BiasSumConfig> sink_sum_config(const problem::BackwardFami
 
 // The kernels of a backward.
 
-/// The prepass that packs the mask; none where there is no mask over keys, or a prepared one.
-std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::BackwardFamily& family,
-                                                       const BackwardTunables& tunables,
-                                                       const DkvFacts& dkv);
+/// The prepass that converts the mask to bits; none where there is no mask over keys, or a prepared
+/// one.
+std::optional<kernel::MaskToBitsConfig> mask_to_bits_config(const problem::BackwardFamily& family,
+                                                            const BackwardTunables& tunables,
+                                                            const DkvFacts& dkv);
 kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family,
                                                    const BackwardTunables& tunables,
                                                    const DkvFacts& dkv);

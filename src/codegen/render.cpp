@@ -10,7 +10,7 @@
 namespace attnjit::codegen {
 namespace {
 
-// A kernel whose only parameter is a struct that is called as its config: type "MaskPack".
+// A kernel whose only parameter is a struct that is called as its config: type "MaskToBits".
 struct SmallKernel {
   const char* entry;
   const char* header;
@@ -41,9 +41,9 @@ constexpr const char* kThreadsAndOne = "kConfig.num_threads(), 1";
 
 }  // namespace
 
-Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates) {
-  return render({"mask_pack", "prepass/mask_pack.cuh", "mask_pack", "MaskPack"},
-                fmt::format("mask_pack {}{}{}", config.per_pair ? "qk" : "1k",
+Source render_mask_to_bits(const kernel::MaskToBitsConfig& config, const TemplateSet& templates) {
+  return render({"mask_to_bits", "prepass/mask_to_bits.cuh", "mask_to_bits", "MaskToBits"},
+                fmt::format("mask_to_bits {}{}{}", config.per_pair ? "qk" : "1k",
                             config.vectorized ? "" : " scalar",
                             !config.by_keys  ? ""
                             : config.by_rows ? " by rows and keys"
@@ -53,7 +53,7 @@ Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet&
 
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates) {
   return render({"packed_order", "prepass/packed_order.cuh", "packed_order", "PackedOrder"},
-                fmt::format("packed_order q{} heads{}{}", config.block_q, config.packed_heads,
+                fmt::format("packed_order q{} heads{}{}", config.block_q, config.pack_gqa_heads,
                             config.paged_keys ? " paged" : ""),
                 config, kThreads, templates);
 }
@@ -85,7 +85,7 @@ Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config
       {"backward_preprocess", "backward/preprocess.cuh", "backward_preprocess",
        "BackwardPreprocess"},
       fmt::format("backward_preprocess {} dv{}{}{}{}{}{}{}", name(config.dtype), config.head_dim_v,
-                  config.aligned ? "" : " unaligned", config.pieces ? " pieces" : "",
+                  config.aligned ? "" : " unaligned", config.bf16x3 ? " bf16x3" : "",
                   config.sink ? " sink" : "", config.row_mask ? " row_mask" : "",
                   config.row_bias ? " row_bias" : "", config.packed ? " packed" : ""),
       config, kThreadsAndOne, templates);
@@ -102,7 +102,7 @@ Source render_bias_sum(const kernel::BiasSumConfig& config, const TemplateSet& t
   return render(
       {"bias_sum", "backward/bias_sum.cuh", "bias_sum", "BiasSum"},
       fmt::format("bias_sum {}{}{}{}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
-                  config.sums_planes() ? fmt::format(" of {} planes", name(config.parts)) : "",
+                  config.sums_planes() ? fmt::format(" of {} planes", name(config.partials)) : "",
                   config.over_queries ? " over queries" : "", config.groups ? " grouped" : "",
                   config.packed ? " packed" : ""),
       config, kThreadsAndOne, templates, config.groups);

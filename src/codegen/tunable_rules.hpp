@@ -23,7 +23,7 @@ Rule why_no_first_keys(const problem::Family& family);
 Rule why_no_stored_tiles(const problem::BackwardFamily& family);
 
 /// Why that kernel does not keep planes of dS apart, for another to add up or to convert.
-Rule why_no_parts(const problem::BackwardFamily& family);
+Rule why_no_per_plane(const problem::BackwardFamily& family);
 
 /// The rule of a kernel's own config, or of the shared memory that `arch` has.
 template <class Config>

@@ -144,8 +144,8 @@ std::optional<std::string> why_no_wgmma(const problem::Family& family, const Arc
 /// part of a page, or whole pages of 16 or a multiple of 32; keys that are not paged (0) lie
 /// anywhere.
 constexpr bool fits_pages(int block_kv, int page_size) {
-  const bool pieces = page_size == 16 || page_size % 32 == 0;
-  return page_size % block_kv == 0 || (pieces && block_kv % page_size == 0);
+  const bool whole_pages = page_size == 16 || page_size % 32 == 0;
+  return page_size % block_kv == 0 || (whole_pages && block_kv % page_size == 0);
 }
 std::optional<std::string> why_no_wgmma(const problem::BackwardFamily& family, const Arch& arch);
 

@@ -30,7 +30,7 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
   add_array(memory, "lse of live rows", dkv.rows.lse, rows, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "delta", dkv.rows.delta, rows, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "live rows", dkv.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);
-  add_array(memory, "row pieces", values.dkv.row_pieces, rows * (kernel::kRowPieceBytes / 4),
+  add_array(memory, "row bf16x3", values.dkv.row_bf16x3, rows * (kernel::kRowBf16x3Bytes / 4),
             kFloatBytes, TensorRole::kOutput);
   add_array(memory, "sums of rows of dS", values.preprocess.ds_rows, rows, kFloatBytes,
             TensorRole::kOutput);
@@ -39,14 +39,14 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
   const bool per_block = plan.tunables.dbias_method == codegen::DbiasMethod::kPerBlock;
   if (layout.grid.dbias_shares > 1 && (plan.dbias_kernel || per_block)) {
     const kernel::BiasGradParams& shares = per_block ? values.dkv_dbias : values.dbias_dbias;
-    add_array(memory, "shares of dbias", values.bias_sum.parts,
+    add_array(memory, "shares of dbias", values.bias_sum.partials,
               shares.batch_stride * problem.dbias.batches * layout.grid.dbias_shares, kFloatBytes,
               TensorRole::kOutput);
   }
   if (plan.tunables.dbias_method == codegen::DbiasMethod::kPerPlane) {
     const std::int64_t rows_of_dbias = layout.grid.q_planes * problem.dbias.queries;
-    add_array(memory, "parts of dbias", values.bias_sum.parts,
-              rows_of_dbias * launch::dbias_part_keys(problem), sizeof(kernel::uint16),
+    add_array(memory, "partials of dbias", values.bias_sum.partials,
+              rows_of_dbias * launch::dbias_partial_keys(problem), sizeof(kernel::uint16),
               TensorRole::kOutput);
   }
   // Thread blocks that take whole planes have the same sums for one after another.
@@ -75,9 +75,9 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
   GlobalMemory memory;
   add_call(memory, args);
   add_prepared_mask(memory, problem.forward, args.forward);
-  if (plan.mask_pack) {
-    add_packed_mask(
-        memory, problem.forward.mask, launch::mask_layout(*plan.mask_pack, problem.forward),
+  if (plan.mask_to_bits) {
+    add_bit_mask(
+        memory, problem.forward.mask, launch::mask_layout(*plan.mask_to_bits, problem.forward),
         static_cast<const std::byte*>(workspace.data()) + layout.mask, TensorRole::kOutput);
   }
   add_workspace(memory, plan, problem, arguments, layout);

@@ -31,9 +31,9 @@ void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const 
                    const launch::ForwardArguments& arguments, const launch::ForwardPlanSpec& plan,
                    const launch::WorkspaceLayout& layout) {
   const auto& values = arguments.values();
-  if (plan.mask_pack && arguments.runs(launch::ForwardStep::kMaskPack)) {
-    add_packed_mask(memory, problem.mask, launch::mask_layout(*plan.mask_pack, problem),
-                    values.mask_pack.words, TensorRole::kOutput);
+  if (plan.mask_to_bits && arguments.runs(launch::ForwardStep::kMaskToBits)) {
+    add_bit_mask(memory, problem.mask, launch::mask_layout(*plan.mask_to_bits, problem),
+                 values.mask_to_bits.words, TensorRole::kOutput);
   }
   if (plan.packed_order && arguments.runs(launch::ForwardStep::kPackedOrder)) {
     const kernel::PackedWork& work = values.packed_order.work;

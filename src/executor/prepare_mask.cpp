@@ -1,4 +1,4 @@
-// Executor::prepare_mask: the tensors that the kernel which packs a mask may touch.
+// Executor::prepare_mask: the tensors that the kernel that converts a mask to bits may touch.
 #include "executor/executor.hpp"
 #include "executor/prepared_call.hpp"
 #include "executor/tensors.hpp"
@@ -9,8 +9,8 @@ void Executor::prepare_mask(const launch::MaskPlanSpec& plan, const problem::Mas
                             const PrepareMaskArgs& args) {
   GlobalMemory memory;
   add_tensor(memory, "mask", args.mask, TensorRole::kInput);
-  add_packed_mask(memory, problem.mask, launch::prepared_layout(problem), args.memory,
-                  TensorRole::kOutput);
+  add_bit_mask(memory, problem.mask, launch::prepared_layout(problem), args.memory,
+               TensorRole::kOutput);
   launch::MaskArguments arguments(plan, problem, args);
   run(plan.steps.front(), arguments.shape(0).grid[0], arguments.parameters(0), memory);
 }

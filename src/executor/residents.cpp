@@ -28,8 +28,8 @@ bool Residents::go_on(bool alone) {
   }
   backwards_ = !backwards_;
   if (any && !moved && alone) {
-    throw Violation(fmt::format("{}: deadlock; thread blocks wait for what none of them counts",
-                                launch_.entry));
+    throw Violation(fmt::format(
+        "{}: deadlock; thread blocks wait for counts that no block increments", launch_.entry));
   }
   if (!moved) sched_yield();
   return any;

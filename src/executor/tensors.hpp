@@ -36,10 +36,9 @@ inline void add_array(GlobalMemory& memory, const char* name, const void* data, 
   memory.add(name, view, bytes, role);
 }
 
-/// The parts of a packed mask of canonical form `mask`.
-inline void add_packed_mask(GlobalMemory& memory, const problem::Operand& mask,
-                            const launch::PackedMaskLayout& layout, const void* data,
-                            TensorRole role) {
+/// The arrays of a bit mask of canonical form `mask`.
+inline void add_bit_mask(GlobalMemory& memory, const problem::Operand& mask,
+                         const launch::BitMaskLayout& layout, const void* data, TensorRole role) {
   const launch::MaskTiles tiles(mask);
   const auto* const bytes = static_cast<const std::byte*>(data);
   if (layout.orders.by_rows) {
@@ -54,8 +53,8 @@ inline void add_packed_mask(GlobalMemory& memory, const problem::Operand& mask,
 inline void add_prepared_mask(GlobalMemory& memory, const problem::Problem& problem,
                               const ForwardArgs& args) {
   if (!problem.mask_prepared) return;
-  add_packed_mask(memory, problem.mask, launch::prepared_layout(problem, *args.prepared_mask),
-                  args.prepared_mask->data, TensorRole::kInput);
+  add_bit_mask(memory, problem.mask, launch::prepared_layout(problem, *args.prepared_mask),
+               args.prepared_mask->data, TensorRole::kInput);
 }
 
 /// Batch elements or packed sequences.

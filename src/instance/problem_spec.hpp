@@ -49,7 +49,7 @@ struct ProblemSpec : ScoreOptions {
   std::string bias;
   tensor::MaskKind mask_kind = tensor::MaskKind::kRandom;
   double mask_density = 0.7;
-  bool prepare_mask = false;  ///< the mask is packed first, in a call of its own
+  bool prepare_mask = false;  ///< the mask is prepared first, in a call of its own
   tensor::BiasKind bias_kind = tensor::BiasKind::kNormal;
   std::optional<DType> bias_dtype;  ///< default: dtype
 
@@ -117,7 +117,7 @@ struct ProblemSpec : ScoreOptions {
 /// sizes, heads that do not divide, a malformed pattern, a missing diagonal, a bias of dtype bool).
 void validate(const ProblemSpec& spec);
 
-/// Whether the mask of `spec` has a packed form: it varies over keys, and is not one row of the
+/// Whether the mask of `spec` has a prepared form: it varies over keys, and is not one row of the
 /// keys of all packed sequences. Throws Error(kInvalidProblem) for a malformed pattern.
 bool can_prepare_mask(const ProblemSpec& spec);
 

@@ -15,7 +15,7 @@ using codegen::DbiasMethod;
 using problem::Extent;
 
 // Bytes as the kernels that clear memory count them.
-constexpr std::int64_t kPiece = 16;
+constexpr std::int64_t kVectorBytes = 16;
 
 template <class Config>
 void set_tiles(kernel::BackwardParams& params, const Config& config,
@@ -51,7 +51,7 @@ void BackwardArguments::set_maps(const problem::BackwardProblem& problem, const 
   std::optional<DbiasTiles> dbias;
   if (args.dbias && codegen::stores_dbias(method)) {
     const std::int64_t keys =
-        method == DbiasMethod::kPerPlane ? dbias_part_keys(problem) : problem.forward.seqlen_kv;
+        method == DbiasMethod::kPerPlane ? dbias_partial_keys(problem) : problem.forward.seqlen_kv;
     dbias.emplace(DbiasTiles{values_.dkv_dbias, static_cast<std::int32_t>(keys)});
   }
   std::visit(
@@ -106,7 +106,7 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.last_queries_first = layout_.grid.last_queries_first;
   p.heads_abreast = layout_.grid.heads_abreast;
   set_tiles(p, spec_.dkv, forward);
-  if (spec_.dkv.whole_tiles) values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
+  if (spec_.dkv.whole_tiles) values_.dkv.row_bf16x3 = at<kernel::uint32>(layout_.row_bf16x3);
   if (spec_.dkv.takes_orders) {
     values_.dkv.dq_semaphores = at<kernel::uint32>(layout_.dq_semaphores);
     values_.dkv.num_blocks = static_cast<kernel::int32>(layout_.grid.dkv_blocks);
@@ -130,14 +130,14 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
   if (problem.mask_prepared) {
     const PreparedMask& mask = *args.forward.prepared_mask;
     static_cast<kernel::BackwardMaskParams&>(bits) =
-        packed_mask(problem, prepared_layout(problem, mask), mask.data);
+        bit_mask(problem, prepared_layout(problem, mask), mask.data);
   }
-  if (!spec_.mask_pack) return;
-  const PackedMaskLayout layout = mask_layout(*spec_.mask_pack, problem);
+  if (!spec_.mask_to_bits) return;
+  const BitMaskLayout layout = mask_layout(*spec_.mask_to_bits, problem);
   void* const memory = at<std::byte>(layout_.mask);
-  static_cast<kernel::BackwardMaskParams&>(bits) = packed_mask(problem, layout, memory);
-  values_.mask_pack = mask_pack_params(problem.mask, args.forward.mask->data, layout, memory);
-  set_shape(BackwardStep::kMaskPack, mask_pack_blocks(problem.mask));
+  static_cast<kernel::BackwardMaskParams&>(bits) = bit_mask(problem, layout, memory);
+  values_.mask_to_bits = mask_to_bits_params(problem.mask, args.forward.mask->data, layout, memory);
+  set_shape(BackwardStep::kMaskToBits, mask_to_bits_blocks(problem.mask));
 }
 
 void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
@@ -160,14 +160,14 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
       .ds_rows = rows ? at<float>(layout_.ds_rows) : nullptr,
       .dsink_rows = spec_.sink_sum ? at<float>(layout_.dsink_rows) : nullptr,
       .sums = at<float>(layout_.sums),
-      .sum_pieces = static_cast<std::int64_t>(layout_.sum_bytes) / kPiece,
+      .sum_vectors = static_cast<std::int64_t>(layout_.sum_bytes) / kVectorBytes,
       .out_strides = row_strides(forward.out),
       .dout_strides = row_strides(problem.dout),
       .num_heads_q = forward.num_heads_q,
       .seqlen_q = forward.seqlen_q,
       .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
       .num_blocks = static_cast<kernel::int32>(blocks),
-      .row_pieces = spec_.dkv.whole_tiles ? at<kernel::uint32>(layout_.row_pieces) : nullptr,
+      .row_bf16x3 = spec_.dkv.whole_tiles ? at<kernel::uint32>(layout_.row_bf16x3) : nullptr,
       .inverse_scale = spec_.dkv.scale_first ? 0.0f : 1.0f / forward.scale,
       .packed = values_.features.sequences.q,
       .dq = args.dq.data,
@@ -200,7 +200,7 @@ void BackwardArguments::set_sums(const problem::Problem& problem) {
                        kv_blocks, 1.0f / spec_.dkv.probability_scale);
 }
 
-// Kernels that compute scores write dbias itself, or the parts that the last kernel adds up.
+// Kernels that compute scores write dbias itself, or the partials that the last kernel adds up.
 void BackwardArguments::set_dbias(const problem::BackwardProblem& problem, const Tensor& dbias) {
   const problem::BiasGradient& g = problem.dbias;
   const kernel::BiasGradParams whole{
@@ -215,30 +215,30 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem, const
       .shares = 1};
   values_.dbias_dbias = values_.dkv_dbias = {whole, batch_cycle(g.cycle)};
   values_.planes = {g.batches, g.heads, g.queries, g.keys};
-  const std::optional<DbiasParts> parts = dbias_parts(spec_, problem, layout_, workspace_);
-  if (!parts) return;
+  const std::optional<DbiasPartials> partials = dbias_partials(spec_, problem, layout_, workspace_);
+  if (!partials) return;
   const bool by_dbias = spec_.tunables.dbias_method == DbiasMethod::kKernel;
   kernel::BiasGradParams& written = by_dbias ? values_.dbias_dbias : values_.dkv_dbias;
-  written = parts->memory;
-  set_bias_sum(problem, *parts, dbias);
+  written = partials->memory;
+  set_bias_sum(problem, *partials, dbias);
 }
 
 void BackwardArguments::set_bias_sum(const problem::BackwardProblem& problem,
-                                     const DbiasParts& parts, const Tensor& dbias) {
+                                     const DbiasPartials& partials, const Tensor& dbias) {
   const problem::BiasGradient& g = problem.dbias;
-  const kernel::BiasGradParams& memory = parts.memory;
+  const kernel::BiasGradParams& memory = partials.memory;
   kernel::BiasSumParams& sum = values_.bias_sum;
   values_.bias_sum.cycle = batch_cycle(g.cycle);
-  sum.parts = memory.data;
+  sum.partials = memory.data;
   sum.target = dbias.data;
-  sum.batch = {g.batches, parts.batches, memory.batch_stride, g.batch_stride};
-  sum.head = {g.heads, parts.heads, memory.head_stride, g.head_stride};
+  sum.batch = {g.batches, partials.batches, memory.batch_stride, g.batch_stride};
+  sum.head = {g.heads, partials.heads, memory.head_stride, g.head_stride};
   sum.row = {1, 1, 0, 0};
   sum.column = {g.keys, 1, memory.key_stride, g.key_stride};
   if (g.extent == Extent::kPerQuery) {
-    sum.column = {g.scalar ? 1 : g.queries, parts.queries, memory.query_stride, g.query_stride};
+    sum.column = {g.scalar ? 1 : g.queries, partials.queries, memory.query_stride, g.query_stride};
   } else if (g.extent == Extent::kPerPair) {
-    const int rows = parts.rows_at_once;
+    const int rows = partials.rows_at_once;
     sum.row = {kernel::ceil_div(g.queries, rows), 1, rows * memory.query_stride,
                rows * g.query_stride};
     sum.num_queries = rows > 1 ? g.queries : 0;
@@ -278,7 +278,7 @@ void BackwardArguments::set_single_tile(const problem::BackwardProblem& problem,
 void BackwardArguments::set_dsink(const problem::BackwardProblem& problem, const Tensor& dsink) {
   const problem::Problem& p = problem.forward;
   const std::int64_t rows = layout_.grid.padded_rows();
-  values_.sink_sum = {.parts = at<float>(layout_.dsink_rows),
+  values_.sink_sum = {.partials = at<float>(layout_.dsink_rows),
                       .target = dsink.data,
                       .batch = {1, p.tensor_batch(), p.num_heads_q * rows, 0},
                       .head = {p.num_heads_q, 1, rows, problem.dsink_stride},
@@ -324,7 +324,7 @@ void BackwardArguments::list_parameters() {
   }
   list(BackwardStep::kDq, {&values_.dq}, features);
   list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias}, features);
-  list(BackwardStep::kMaskPack, {&values_.mask_pack});
+  list(BackwardStep::kMaskToBits, {&values_.mask_to_bits});
   list(BackwardStep::kPreprocess, {&values_.preprocess});
   list(BackwardStep::kDqSum, {&values_.dq_sum});
   list(BackwardStep::kDkSum, {&values_.dk_sum});

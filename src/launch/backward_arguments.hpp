@@ -6,10 +6,10 @@
 #include "attnjit/backward/fragment_sum_config.h"
 #include "attnjit/backward/params.h"
 #include "attnjit/backward/preprocess_config.h"
-#include "attnjit/prepass/mask_pack_config.h"
+#include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/score/bias_grad_params.h"
 #include "launch/backward_plan_spec.hpp"
-#include "launch/dbias_parts.hpp"
+#include "launch/dbias_partials.hpp"
 #include "launch/kernels/backward_kernels.hpp"
 #include "launch/step_arguments.hpp"
 
@@ -28,15 +28,15 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
 
   /// The parameter values.
   struct Values {
-    kernel::DkvWgmmaParams dkv{};                    ///< of this kernel; mma takes the base alone
+    kernel::DkvWgmmaParams dkv{};                  ///< of this kernel; mma takes the base alone
     kernel::BackwardSingleTileParams single_tile;  ///< the same, set on path single_tile alone
-    kernel::DqWgmmaParams dq{};                      ///< of this kernel; mma takes the base alone
-    kernel::BackwardParams dbias{};                  ///< of this kernel
+    kernel::DqWgmmaParams dq{};                    ///< of this kernel; mma takes the base alone
+    kernel::BackwardParams dbias{};                ///< of this kernel
     kernel::BiasPlanes planes{};
     kernel::Grouped<kernel::BiasGradParams> dkv_dbias{};    ///< where that of dk and dv puts dS
     kernel::Grouped<kernel::BiasGradParams> dbias_dbias{};  ///< where the kernel of dbias does
     codegen::FeatureValues features{};
-    kernel::MaskPackParams mask_pack{};
+    kernel::MaskToBitsParams mask_to_bits{};
     kernel::BackwardPreprocessParams preprocess{};
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
     kernel::Grouped<kernel::BiasSumParams> bias_sum{};
@@ -52,7 +52,7 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
   void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_sums(const problem::Problem& problem);
   void set_dbias(const problem::BackwardProblem& problem, const Tensor& dbias);
-  void set_bias_sum(const problem::BackwardProblem& problem, const DbiasParts& parts,
+  void set_bias_sum(const problem::BackwardProblem& problem, const DbiasPartials& parts,
                     const Tensor& dbias);
   void set_single_tile(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_dsink(const problem::BackwardProblem& problem, const Tensor& dsink);

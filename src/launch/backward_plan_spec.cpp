@@ -4,9 +4,9 @@
 
 #include "attnjit/error.hpp"
 #include "launch/backward_order.hpp"
+#include "launch/bit_mask.hpp"
 #include "launch/dbias_shares.hpp"
 #include "launch/grid.hpp"
-#include "launch/packed_mask.hpp"
 #include "launch/query_splits.hpp"
 
 namespace attnjit::launch {
@@ -59,7 +59,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                         .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method),
                         .sink_sum = codegen::sink_sum_config(family)};
   spec.dkv = codegen::facts(spec.dkv_kernel);
-  spec.mask_pack = codegen::mask_pack_config(family, tunables, spec.dkv);
+  spec.mask_to_bits = codegen::mask_to_bits_config(family, tunables, spec.dkv);
   if (tunables.dq_method == DqMethod::kKernel)
     spec.dq_kernel = codegen::dq_kernel(family, tunables);
   if (tunables.dbias_method == DbiasMethod::kKernel) {
@@ -71,9 +71,9 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   const auto add = [&](BackwardStep kind, codegen::Source source, const auto& config, int bytes) {
     spec.steps.add(kind, std::move(source), config, bytes);
   };
-  if (spec.mask_pack) {
-    add(BackwardStep::kMaskPack, codegen::render_mask_pack(*spec.mask_pack, templates),
-        *spec.mask_pack, spec.mask_pack->shared_bytes());
+  if (spec.mask_to_bits) {
+    add(BackwardStep::kMaskToBits, codegen::render_mask_to_bits(*spec.mask_to_bits, templates),
+        *spec.mask_to_bits, spec.mask_to_bits->shared_bytes());
   }
   if (!spec.dkv.reads_out) {
     const auto preprocess = codegen::preprocess_config(family, tunables, spec.dkv);
@@ -137,8 +137,9 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   const problem::BiasGradient& dbias = problem.dbias;
   const bool whole_tiles = spec.dkv.whole_tiles;
   grid.dbias_queries =
-      kernel::round_up(dbias.queries, whole_tiles ? spec.dkv.block_q : kPieceQueries);
-  grid.dbias_keys = kernel::round_up(dbias.keys, whole_tiles ? spec.dkv.block_kv : kPieceKeys);
+      kernel::round_up(dbias.queries, whole_tiles ? spec.dkv.block_q : kBiasFragmentQueries);
+  grid.dbias_keys =
+      kernel::round_up(dbias.keys, whole_tiles ? spec.dkv.block_kv : kBiasFragmentKeys);
   if (spec.dbias_kernel || spec.dkv.single_tile) grid.dbias_shares = dbias_shares(spec, problem);
   grid.q_planes = std::int64_t{p.tensor_batch()} * p.num_heads_q;
   grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
@@ -159,11 +160,11 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   return grid;
 }
 
-std::int64_t dbias_part_keys(const problem::BackwardProblem& problem) {
+std::int64_t dbias_partial_keys(const problem::BackwardProblem& problem) {
   return kernel::round_up(problem.dbias.keys, kGroup);
 }
 
-std::int64_t dbias_part_batch(const problem::BackwardProblem& problem) {
+std::int64_t dbias_partial_batch(const problem::BackwardProblem& problem) {
   return problem.forward.bias.packs_keys ? 1 : problem.forward.batch;
 }
 
@@ -184,20 +185,21 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.delta = take(rows * kFloat);
     layout.live = take(rows / 8);
   }
-  if (spec.dkv.whole_tiles) layout.row_pieces = take(rows * kernel::kRowPieceBytes);
+  if (spec.dkv.whole_tiles) layout.row_bf16x3 = take(rows * kernel::kRowBf16x3Bytes);
   const DbiasMethod dbias = spec.tunables.dbias_method;
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
-  if (spec.mask_pack) layout.mask = take(mask_layout(*spec.mask_pack, p).bytes);
+  if (spec.mask_to_bits) layout.mask = take(mask_layout(*spec.mask_to_bits, p).bytes);
   if (layout.grid.dbias_shares > 1 &&
       (dbias == DbiasMethod::kKernel || dbias == DbiasMethod::kPerBlock)) {
-    layout.dbias_parts =
+    layout.dbias_partials =
         take(std::int64_t{layout.grid.dbias_shares} * problem.dbias.batches * problem.dbias.heads *
-             problem.dbias.queries * dbias_part_keys(problem) * kFloat);
+             problem.dbias.queries * dbias_partial_keys(problem) * kFloat);
   }
   if (dbias == DbiasMethod::kPerPlane) {
-    layout.dbias_parts = take(layout.grid.q_planes * problem.dbias.queries *
-                              dbias_part_keys(problem) * std::int64_t{sizeof(kernel::uint16)});
+    layout.dbias_partials =
+        take(layout.grid.q_planes * problem.dbias.queries * dbias_partial_keys(problem) *
+             std::int64_t{sizeof(kernel::uint16)});
   }
   if (spec.owns_kv_head()) {
     layout.dq_sum = take(layout.grid.dkv_blocks * p.gqa_ratio() * layout.grid.padded_rows() *
@@ -218,11 +220,11 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.dbias_stored = take(layout.grid.q_planes * layout.grid.q_tiles * layout.grid.kv_tiles);
   }
   if (dbias == DbiasMethod::kColumns) {
-    layout.dbias_parts =
-        take(dbias_part_batch(problem) * p.num_heads_q * problem.dbias.keys * kFloat);
+    layout.dbias_partials =
+        take(dbias_partial_batch(problem) * p.num_heads_q * problem.dbias.keys * kFloat);
   } else if (dbias == DbiasMethod::kAdd) {
     const std::int64_t dbias_planes = std::int64_t{problem.dbias.batches} * problem.dbias.heads;
-    layout.dbias_parts =
+    layout.dbias_partials =
         take(dbias_planes * layout.grid.dbias_queries * layout.grid.dbias_keys * kFloat);
   }
   if (layout.grid.zeros_ahead > 0) {

@@ -9,7 +9,7 @@ namespace attnjit::launch {
 
 /// The kernels of a backward, in the order in which they run.
 enum class BackwardStep {
-  kMaskPack,    ///< where there is a mask over keys that is not prepared
+  kMaskToBits,  ///< where there is a mask over keys that is not prepared
   kPreprocess,  ///< rows, and sums set to zero; not where kDkv computes delta
   kDkv,         ///< dk and dv, and what else the tunables give it
   kDq,          ///< dq, where it has a kernel of its own
@@ -34,7 +34,7 @@ struct BackwardPlanSpec {
   // Where these have kernels of their own.
   std::optional<codegen::DqKernel> dq_kernel;
   std::optional<codegen::DbiasKernel> dbias_kernel;
-  std::optional<kernel::MaskPackConfig> mask_pack;
+  std::optional<kernel::MaskToBitsConfig> mask_to_bits;
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
@@ -80,7 +80,7 @@ struct BackwardGrid {
   /// single_tile, there of any that thread blocks walk over; each has sums of its own where there
   /// are several.
   std::int32_t dbias_shares = 1;
-  /// Of a plane of dbias while it is added up: whole pieces of 16 queries by 32 keys, and whole
+  /// Of a plane of dbias while it is added up: whole fragments of 16 queries by 32 keys, and whole
   /// tiles on path wgmma.
   std::int64_t dbias_queries = 0, dbias_keys = 0;
   std::int32_t padded_rows() const { return row_blocks * kernel::kRowBlock; }
@@ -96,13 +96,13 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// aligned to kWorkspaceAlignment. At most, padding to that alignment apart,
 ///   4 (B Hq ceil64(Lq) (D + 5) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
-/// where D and Dv count whole groups of 8 columns, numel(dbias) whole pieces of 16 queries by 32
+/// where D and Dv count whole groups of 8 columns, numel(dbias) whole fragments of 16 queries by 32
 /// keys where planes are reduced, and of a mask over keys that is not prepared a
 /// quarter of its bytes, of keys up to a multiple of 128 and queries up to one of 64, and a byte
 /// per 64 x 64 elements: each of the two orders of its bits takes an eighth, where kernels read it.
 /// Path wgmma has 8 instead of the 4, 9 where thread blocks add to dq in order, and whole tiles of
 /// block_q queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a
-/// dbias that is kept in parts it has twice the elements, and a byte per tile. The kernel of dbias
+/// dbias that is kept per plane it has twice the elements, and a byte per tile. The kernel of dbias
 /// takes none of these, but tiles of fp32 for at most four times as many thread blocks as the
 /// device holds, and so does path single_tile. Packed sequences have Tq + 64 (B + 1) rows in place
 /// of B ceil64(Lq), 64 more with tiles of 128 queries, and the keys of dbias in place of Lk.
@@ -111,11 +111,11 @@ struct BackwardLayout {
 
   // Scratch that kernels write before they read it.
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
-  std::size_t row_pieces = 0;                ///< of path wgmma
+  std::size_t row_bf16x3 = 0;                ///< of path wgmma
   std::size_t ds_rows = 0;                   ///< where dbias does not vary over keys
   std::size_t dsink_rows = 0;                ///< where dsink is wanted
-  std::size_t mask = 0;                      ///< packed, see PackedMaskLayout
-  std::size_t dbias_parts = 0;  ///< of planes or shares kept apart; else one of the sums
+  std::size_t mask = 0;                      ///< as bits, see BitMaskLayout
+  std::size_t dbias_partials = 0;  ///< of planes or shares kept apart; else one of the sums
 
   // Sums and counts that are set to zero before the first kernel.
   std::size_t sums = 0;       ///< where they begin
@@ -130,15 +130,15 @@ struct BackwardLayout {
   std::size_t bytes = 0;  ///< total
 };
 
-/// A warp's part of dS where it is added up, see score/bias_grad.cuh.
-inline constexpr int kPieceQueries = 16, kPieceKeys = 32;
+/// A warp's fragment of dS where it is added up, see score/bias_grad.cuh.
+inline constexpr int kBiasFragmentQueries = 16, kBiasFragmentKeys = 32;
 
 /// Elements of a row of dS where planes of it, in 16 bits, or shares of its sums, in fp32, are kept
 /// apart: rows are aligned.
-std::int64_t dbias_part_keys(const problem::BackwardProblem& problem);
+std::int64_t dbias_partial_keys(const problem::BackwardProblem& problem);
 
 /// Batch elements whose sums of dS over queries are kept apart: packed keys are one row.
-std::int64_t dbias_part_batch(const problem::BackwardProblem& problem);
+std::int64_t dbias_partial_batch(const problem::BackwardProblem& problem);
 
 BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
                                 const problem::BackwardProblem& problem);

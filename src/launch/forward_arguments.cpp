@@ -15,14 +15,14 @@ void share_out_work(const problem::Problem& problem, const ForwardGrid& grid, ke
                     kernel::ForwardWgmmaParams& params) {
   if (problem.packed) return;  // by kernel::PackedWork
   const auto planes = static_cast<kernel::int32>(grid.planes);
-  const kernel::int32 parts = grid.q_tiles * grid.splits;
+  const kernel::int32 tiles = grid.q_tiles * grid.splits;
   const bool shares_bias =
       problem.bias.extent == problem::Extent::kPerPair && problem.bias.num_batches < problem.batch;
   params.schedule = {
       .num_blocks = blocks,
       .num_planes = planes,
-      .num_parts = parts,
-      .paired_rounds = grid.falling ? kernel::paired_rounds(blocks, planes, parts) : -1,
+      .tiles_per_plane = tiles,
+      .paired_rounds = grid.falling ? kernel::paired_rounds(blocks, planes, tiles) : -1,
       .batches = shares_bias ? problem.batch : 1};
 }
 
@@ -49,12 +49,11 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   set_splits(problem, layout, base);
   set_feature_values(problem, args, codegen::Pass::kForward, values_.features);
   if (spec.max_logits) set_maxima(problem, args, layout, base);
-  if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
+  if (spec.mask_to_bits) set_mask(spec, problem, args, layout, base);
   if (problem.mask_prepared) {
     const PreparedMask& mask = *args.prepared_mask;
-    values_.features.packed_mask = {
-        packed_mask(problem, prepared_layout(problem, mask), mask.data).packed,
-        batch_cycle(problem.mask.cycle)};
+    values_.features.bit_mask = {bit_mask(problem, prepared_layout(problem, mask), mask.data).bits,
+                                 batch_cycle(problem.mask.cycle)};
   }
   if (spec.facts.single_tile && runs(ForwardStep::kForward)) share_out_planes(spec, problem);
   if (spec.facts.persistent && runs(ForwardStep::kForward)) {
@@ -137,12 +136,12 @@ void ForwardArguments::set_maxima(const problem::Problem& problem, const Forward
 void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                 const ForwardArgs& args, const WorkspaceLayout& layout,
                                 std::byte* workspace) {
-  const PackedMaskLayout mask = mask_layout(*spec.mask_pack, problem);
+  const BitMaskLayout mask = mask_layout(*spec.mask_to_bits, problem);
   void* const memory = workspace + layout.mask;
-  values_.mask_pack = mask_pack_params(problem.mask, args.mask->data, mask, memory);
-  values_.features.packed_mask = {packed_mask(problem, mask, memory).packed,
-                                  batch_cycle(problem.mask.cycle)};
-  set_shape(ForwardStep::kMaskPack, mask_pack_blocks(problem.mask));
+  values_.mask_to_bits = mask_to_bits_params(problem.mask, args.mask->data, mask, memory);
+  values_.features.bit_mask = {bit_mask(problem, mask, memory).bits,
+                               batch_cycle(problem.mask.cycle)};
+  set_shape(ForwardStep::kMaskToBits, mask_to_bits_blocks(problem.mask));
 }
 
 void ForwardArguments::set_order(const problem::Problem& problem, const WorkspaceLayout& layout,
@@ -184,7 +183,7 @@ void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
   } else {
     list(ForwardStep::kForward, {&values_.forward}, values_.features);
   }
-  list(ForwardStep::kMaskPack, {&values_.mask_pack});
+  list(ForwardStep::kMaskToBits, {&values_.mask_to_bits});
   list(ForwardStep::kPackedOrder, {&values_.packed_order});
   list(ForwardStep::kCombine, {&values_.combine});
   list(ForwardStep::kMaxLogits, {&values_.max_logits});

@@ -3,7 +3,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/params.h"
-#include "attnjit/prepass/mask_pack_config.h"
+#include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/packed_order_config.h"
 #include "launch/forward_plan_spec.hpp"
 #include "launch/kernels/forward_kernels.hpp"
@@ -28,7 +28,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
     kernel::ForwardWgmmaParams forward;  ///< of which other paths have the base alone
     kernel::ForwardSingleTileParams single_tile;
     codegen::FeatureValues features{};
-    kernel::MaskPackParams mask_pack{};
+    kernel::MaskToBitsParams mask_to_bits{};
     kernel::PackedOrderParams packed_order{};
     kernel::ForwardCombineParams combine{};
     kernel::MaxLogitsParams max_logits{};

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "attnjit/error.hpp"
+#include "launch/bit_mask.hpp"
 #include "launch/grid.hpp"
-#include "launch/packed_mask.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -19,7 +19,7 @@ constexpr SplitCosts kKeySplitCosts{.start = 2, .combine = 6, .shares_per_tile =
 void add_forward(ForwardPlanSpec& spec, const codegen::Arch& arch,
                  const codegen::TemplateSet& templates) {
   // A persistent kernel waits itself for those before it.
-  const bool awaits = spec.facts.persistent && (spec.packed_order || spec.mask_pack);
+  const bool awaits = spec.facts.persistent && (spec.packed_order || spec.mask_to_bits);
   std::visit(
       [&](const auto& config) {
         spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
@@ -41,14 +41,15 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                        .tunables = tunables,
                        .features = codegen::features(family, codegen::Pass::kForward),
                        .kernel = codegen::forward_kernel(family, tunables),
-                       .mask_pack = codegen::mask_pack_config(family),
+                       .mask_to_bits = codegen::mask_to_bits_config(family),
                        .combine = codegen::forward_combine_config(family),
                        .max_logits = codegen::max_logits_config(family)};
   spec.facts = codegen::facts(spec.kernel);
   spec.packed_order = codegen::packed_order_config(family, spec.facts);
-  if (spec.mask_pack) {
-    spec.steps.add(ForwardStep::kMaskPack, codegen::render_mask_pack(*spec.mask_pack, templates),
-                   *spec.mask_pack, spec.mask_pack->shared_bytes());
+  if (spec.mask_to_bits) {
+    spec.steps.add(ForwardStep::kMaskToBits,
+                   codegen::render_mask_to_bits(*spec.mask_to_bits, templates), *spec.mask_to_bits,
+                   spec.mask_to_bits->shared_bytes());
   }
   if (spec.packed_order) {
     spec.steps.add(ForwardStep::kPackedOrder,
@@ -67,18 +68,18 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
 
 ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& problem) {
   const codegen::ForwardFacts& tile = spec.facts;
-  const std::int64_t rows = std::int64_t{problem.seqlen_q} * tile.packed_heads;
+  const std::int64_t rows = std::int64_t{problem.seqlen_q} * tile.pack_gqa_heads;
   if (rows > std::numeric_limits<std::int32_t>::max() - tile.block_q) {
     throw Error(ErrorKind::kInvalidProblem,
                 fmt::format("the {} query heads of a kv head have {} rows together, and a launch "
                             "takes up to {}; split the heads, or set pack_gqa to false in a "
                             "config",
-                            tile.packed_heads, rows,
+                            tile.pack_gqa_heads, rows,
                             std::numeric_limits<std::int32_t>::max() - tile.block_q));
   }
   ForwardGrid grid;
   const auto all_rows = static_cast<std::int32_t>(rows);
-  grid.planes = std::int64_t{problem.tensor_batch()} * problem.num_heads_q / tile.packed_heads;
+  grid.planes = std::int64_t{problem.tensor_batch()} * problem.num_heads_q / tile.pack_gqa_heads;
   if (problem.packed) {
     grid.q_tiles = kernel::num_packed_tiles(all_rows, problem.batch, tile.block_q);
   } else {
@@ -97,7 +98,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
   }
   // Persistent thread blocks share out their work by kernel::ForwardSchedule.
   if (grid.falling && !spec.facts.persistent) {
-    const std::int64_t planes_per_kv_head = problem.gqa_ratio() / tile.packed_heads;
+    const std::int64_t planes_per_kv_head = problem.gqa_ratio() / tile.pack_gqa_heads;
     grid.section_planes = choose_section(kv_head_bytes, planes_per_kv_head, grid.planes);
   }
   return grid;
@@ -110,8 +111,8 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
     layout.bytes += align_up(static_cast<std::size_t>(bytes));
     return offset;
   };
-  if (spec.mask_pack) {
-    layout.mask = take(mask_layout(*spec.mask_pack, problem).bytes);
+  if (spec.mask_to_bits) {
+    layout.mask = take(mask_layout(*spec.mask_to_bits, problem).bytes);
   }
   if (spec.packed_order) {
     layout.order = take((std::int64_t{layout.grid.q_tiles} + 1) * sizeof(kernel::PackedTile));

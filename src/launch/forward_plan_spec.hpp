@@ -11,7 +11,7 @@ namespace attnjit::launch {
 
 /// The kernels of a forward, in the order in which they run.
 enum class ForwardStep {
-  kMaskPack,     ///< where there is a mask over keys that is neither prepared nor read in place
+  kMaskToBits,   ///< where there is a mask over keys that is neither prepared nor read in place
   kPackedOrder,  ///< orders the blocks of rows of packed sequences, for a persistent kernel
   kForward,      ///< attn_fwd
   kCombine,      ///< runs where keys are split
@@ -28,7 +28,7 @@ struct ForwardPlanSpec {
   std::vector<const codegen::Feature*> features;
   codegen::ForwardKernel kernel;  ///< attn_fwd
   codegen::ForwardFacts facts;    ///< of that
-  std::optional<kernel::MaskPackConfig> mask_pack;
+  std::optional<kernel::MaskToBitsConfig> mask_to_bits;
   std::optional<kernel::PackedOrderConfig> packed_order;
   kernel::ForwardCombineConfig combine{};
   std::optional<kernel::MaxLogitsConfig> max_logits;
@@ -50,7 +50,7 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
 /// Thread blocks of attn_fwd, and into how many shares the keys of each row tile are split.
 struct ForwardGrid {
   std::int32_t q_tiles = 0;  ///< of a plane, which packed sequences share
-  std::int64_t planes = 0;   ///< heads, or kv heads where the config packs heads, of all batches
+  std::int64_t planes = 0;   ///< heads, or kv heads with pack_gqa, of all batches
   std::int32_t splits = 1;
   std::int32_t section_planes = 1;  ///< planes whose row tiles alternate
   std::int32_t sections = 1;        ///< of kernel::PackedWork, at most
@@ -64,7 +64,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
 /// is aligned to kWorkspaceAlignment.
 struct WorkspaceLayout {
   ForwardGrid grid;                              ///< of the call that it is for
-  std::size_t mask = 0;                          ///< packed, see PackedMaskLayout
+  std::size_t mask = 0;                          ///< as bits, see BitMaskLayout
   std::size_t order = 0, order_counts = 0;       ///< of the blocks of rows of packed sequences
   std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits
   std::size_t partial_row_max = 0;               ///< where rows' maxima are wanted

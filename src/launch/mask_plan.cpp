@@ -5,32 +5,33 @@
 namespace attnjit::launch {
 namespace {
 
-kernel::MaskPackParams params_of(const problem::MaskProblem& problem, const PrepareMaskArgs& args) {
-  return mask_pack_params(problem.mask, args.mask.data, prepared_layout(problem), args.memory);
+kernel::MaskToBitsParams params_of(const problem::MaskProblem& problem,
+                                   const PrepareMaskArgs& args) {
+  return mask_to_bits_params(problem.mask, args.mask.data, prepared_layout(problem), args.memory);
 }
 
 }  // namespace
 
-PackedMaskLayout prepared_layout(const problem::MaskProblem& problem) {
+BitMaskLayout prepared_layout(const problem::MaskProblem& problem) {
   return {MaskTiles(problem.mask), {.by_keys = problem.key.by_keys}};
 }
-PackedMaskLayout prepared_layout(const problem::Problem& problem, const PreparedMask& mask) {
+BitMaskLayout prepared_layout(const problem::Problem& problem, const PreparedMask& mask) {
   const bool by_keys = problem.mask.extent == problem::Extent::kPerPair && mask.for_backward;
   return {MaskTiles(problem.mask), {.by_keys = by_keys}};
 }
 
 MaskPlanSpec make_mask_plan_spec(const problem::MaskKey& key,
                                  const codegen::TemplateSet& templates) {
-  const kernel::MaskPackConfig config = codegen::mask_pack_config(key);
+  const kernel::MaskToBitsConfig config = codegen::mask_to_bits_config(key);
   MaskPlanSpec spec;
   spec.steps.push_back(
-      make_step(codegen::render_mask_pack(config, templates), config, config.shared_bytes()));
+      make_step(codegen::render_mask_to_bits(config, templates), config, config.shared_bytes()));
   return spec;
 }
 
 MaskArguments::MaskArguments(const MaskPlanSpec& spec, const problem::MaskProblem& problem,
                              const PrepareMaskArgs& args)
     : params_(params_of(problem, args)),
-      shape_(launch_shape(spec.steps.front(), mask_pack_blocks(problem.mask))) {}
+      shape_(launch_shape(spec.steps.front(), mask_to_bits_blocks(problem.mask))) {}
 
 }  // namespace attnjit::launch

@@ -4,15 +4,15 @@
 
 #include "attnjit/prepared_mask.hpp"
 #include "cuda/launch.hpp"
+#include "launch/bit_mask.hpp"
 #include "launch/merge_plan.hpp"
-#include "launch/packed_mask.hpp"
 #include "problem/mask_problem.hpp"
 
 namespace attnjit::launch {
 
 /// A prepared mask in its memory: that of `problem`, or of a call that is given one.
-PackedMaskLayout prepared_layout(const problem::MaskProblem& problem);
-PackedMaskLayout prepared_layout(const problem::Problem& problem, const PreparedMask& mask);
+BitMaskLayout prepared_layout(const problem::MaskProblem& problem);
+BitMaskLayout prepared_layout(const problem::Problem& problem, const PreparedMask& mask);
 
 /// The kernel that prepares a mask; a list of one, as plans have it.
 struct MaskPlanSpec {
@@ -35,7 +35,7 @@ class MaskArguments {
   void** parameters(std::size_t) { return list_; }
 
  private:
-  kernel::MaskPackParams params_;
+  kernel::MaskToBitsParams params_;
   cuda::LaunchShape shape_;
   void* list_[1] = {&params_};
 };

@@ -1,13 +1,13 @@
 #pragma once
 #include <cstdint>
 
-#include "attnjit/score/packed_mask_params.h"
+#include "attnjit/score/bit_mask_params.h"
 #include "attnjit/tile/tile_use.h"
 #include "problem/problem.hpp"
 
 namespace attnjit::launch {
 
-/// The packed form of a mask over keys: how many planes, rows, words and classes it has. It depends
+/// The bits of a mask over keys: how many planes, rows, words and classes it has. It depends
 /// on the mask alone.
 struct MaskTiles {
   std::int64_t planes = 0;  ///< distinct (batch, head) pairs
@@ -20,7 +20,7 @@ struct MaskTiles {
       : planes(std::int64_t{mask.num_batches} * mask.num_heads),
         rows(mask.queries),
         keys(mask.keys),
-        words_per_row(kernel::round_up(kernel::ceil_div(mask.keys, 32), kernel::kPackedWords)),
+        words_per_row(kernel::round_up(kernel::ceil_div(mask.keys, 32), kernel::kMaskGroupWords)),
         q_tiles(kernel::ceil_div(mask.queries, kernel::kMaskTile)),
         kv_tiles(words_per_row * 32 / kernel::kMaskTile) {}
 

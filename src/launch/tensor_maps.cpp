@@ -80,12 +80,13 @@ void make_rows(const TensorMapMaker& maker, const MappedTensor& s, DType dtype, 
   make_map(maker, s, dtype, axes, map);
 }
 
-void make_packed_head_rows(const TensorMapMaker& maker, const MappedTensor& s, DType dtype,
-                           int box_rows, int packed_heads, kernel::TensorMap& map) {
+void make_pack_gqa_rows(const TensorMapMaker& maker, const MappedTensor& s, DType dtype,
+                        int box_rows, int pack_gqa_heads, kernel::TensorMap& map) {
   const std::array axes{
-      Axis{packed_heads, s.strides.head, static_cast<cuuint32_t>(packed_heads)},
-      Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_rows / packed_heads)},
-      Axis{s.heads / packed_heads, packed_heads * s.strides.head}, Axis{s.batch, s.strides.batch}};
+      Axis{pack_gqa_heads, s.strides.head, static_cast<cuuint32_t>(pack_gqa_heads)},
+      Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_rows / pack_gqa_heads)},
+      Axis{s.heads / pack_gqa_heads, pack_gqa_heads * s.strides.head},
+      Axis{s.batch, s.strides.batch}};
   make_map(maker, s, dtype, axes, map);
 }
 

@@ -34,12 +34,12 @@ MappedTensor mapped_bias(const problem::Problem& problem, const ForwardArgs& arg
 void make_rows(const TensorMapMaker& maker, const MappedTensor& tensor, DType dtype, int box_rows,
                kernel::TensorMap& map);
 
-/// Boxes whose rows are those of packed heads: all heads of a kv head of one query, then those of
+/// Boxes whose rows are those of pack_gqa: all heads of a kv head of one query, then those of
 /// the next.
-void make_packed_head_rows(const TensorMapMaker& maker, const MappedTensor& tensor, DType dtype,
-                           int box_rows, int packed_heads, kernel::TensorMap& map);
+void make_pack_gqa_rows(const TensorMapMaker& maker, const MappedTensor& tensor, DType dtype,
+                        int box_rows, int pack_gqa_heads, kernel::TensorMap& map);
 
-/// The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. Where tiles begin
+/// The tiles of kernel::StridedKeyOrder, in boxes of `box_keys` keys. Where tiles begin
 /// `anywhere`, a box has one row of each four. `tail` is for the tile with the rows past the last
 /// multiple of 4.
 void make_keys(const TensorMapMaker& maker, const MappedTensor& tensor, DType dtype, int box_keys,

@@ -118,7 +118,7 @@ BackwardProblem make_problem(const BackwardArgs& args) {
   if (p.forward.paged()) reject("block_table: paged keys are forward only; give k and v unpaged");
   if (args.forward.tail_mask) reject("tail_mask: it is forward only; give a mask");
   if (args.forward.lse == nullptr && !empty_tensor(args.forward.q)) {
-    reject("lse: null; expected what the forward wrote, [batch, heads, seqlen_q] fp32");
+    reject("lse: null; expected the lse that the forward wrote, [batch, heads, seqlen_q] fp32");
   }
   if (p.forward.mask_prepared && p.forward.mask.extent == Extent::kPerPair &&
       !args.forward.prepared_mask->for_backward) {

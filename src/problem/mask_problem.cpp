@@ -26,7 +26,7 @@ MaskProblem make_problem(const PrepareMaskArgs& args) {
   if (p.mask.extent == Extent::kPerQuery) {
     reject(
         "mask: the key axis has size {} and stride {}; a mask that is the same for all keys has no "
-        "packed form; pass it to calls as it is",
+        "prepared form; pass it to calls as it is",
         mask.shape[3], mask.strides[3]);
   }
   p.result.shape = {p.mask.num_batches, p.mask.num_heads, p.mask.queries, p.mask.keys};

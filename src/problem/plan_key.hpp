@@ -25,7 +25,7 @@ struct PlanKey {
   /// With bucket_q the number of tiles, which decides what tile suits best. Configuration 0 does
   /// not depend on it.
   std::int32_t bucket_planes = 1;
-  /// The mask or bias differs between heads: more of it is read and, of a mask, packed. Like
+  /// The mask or bias differs between heads: more of it is read and, of a mask, converted. Like
   /// bucket_planes for measured choices only.
   bool mask_per_head = false, bias_per_head = false;
 

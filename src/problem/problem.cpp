@@ -145,7 +145,7 @@ void limit_sequences(const Tensor& tensor, const Operand& o, Problem& p) {
   if (!o.packs_keys) limit(p.operand_keys, tensor.shape[3]);
 }
 
-// A mask in packed form, as if it were the dense one that its shape tells of.
+// A prepared mask, as if it were the dense one that its shape tells of.
 void check_prepared_mask(const ForwardArgs& args, Problem& p) {
   if (args.mask) reject("prepared_mask: given together with mask; leave one of them out");
   const PreparedMask& mask = *args.prepared_mask;
@@ -154,14 +154,14 @@ void check_prepared_mask(const ForwardArgs& args, Problem& p) {
   if (p.mask.extent == Extent::kAbsent) return;
   if (p.mask.extent == Extent::kPerQuery) {
     reject(
-        "prepared_mask: key axis is {}; a mask that is the same for all keys has no packed form; "
+        "prepared_mask: key axis is {}; a mask that is the same for all keys has no prepared form; "
         "pass it as mask",
         mask.shape[3]);
   }
   if (p.mask.packs_keys) {
     reject(
         "prepared_mask: batch and query axis are 1 and the key axis is {}, the keys of all packed "
-        "sequences in one row, which have no packed form; pass it as mask",
+        "sequences in one row, which have no prepared form; pass it as mask",
         mask.shape[3]);
   }
   if (!is_multiple(address(mask.data), 16)) {
@@ -237,7 +237,7 @@ Family family(const Problem& problem) {
   f.gqa_ratio = problem.gqa_ratio();
   f.aligned = problem.aligned;
   // Folded into the exponent it is multiplied by log2(e), which a scale near the largest fp32 does
-  // not survive, and lse may be divided by it (kernel::kRowPieceBytes).
+  // not survive, and lse may be divided by it (kernel::kRowBf16x3Bytes).
   f.positive_scale = problem.scale >= 0x1p-64f && std::isfinite(problem.scale * 1.4427f);
   f.softcap = problem.softcap > 0.0f;
   f.mask = problem.mask.extent;

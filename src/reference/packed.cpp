@@ -17,7 +17,7 @@ constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
 
 std::size_t index(std::int64_t number) { return static_cast<std::size_t>(number); }
 
-// Copies `heads` pieces of `from`, one after another, to where `pitch` apart they begin in `to`.
+// Copies `heads` blocks of `from`, one after another, to where `pitch` apart they begin in `to`.
 template <class T>
 void scatter(const std::vector<T>& from, std::int64_t heads, std::vector<T>& to, std::int64_t first,
              std::int64_t pitch) {

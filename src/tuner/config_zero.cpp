@@ -41,11 +41,11 @@ DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
   return key.bucket_q <= (causal && wide ? 2048 : 1024) ? DqMethod::kFirstStores : DqMethod::kAdd;
 }
 
-// The way in which dbias comes about there. Parts of few planes are written and read once each,
+// The way in which dbias comes about there. Partials of few planes are written and read once each,
 // where sums are set to zero, added to and rounded.
 DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f, DbiasMethod method) {
   const bool stores = method == DbiasMethod::kStore && !codegen::why_no_stored_tiles(f);
-  return stores || codegen::why_no_parts(f) ? method : DbiasMethod::kPerPlane;
+  return stores || codegen::why_no_per_plane(f) ? method : DbiasMethod::kPerPlane;
 }
 
 // The paths that configuration 0 may take beside Path::kMma.
@@ -61,10 +61,10 @@ Traits limited(Traits traits, const Paths& paths) {
 
 codegen::ForwardTunables config_within(const Paths& paths, const problem::PlanKey& key,
                                        const codegen::Arch& arch, const Defaults& defaults) {
-  const bool packs = pack_gqa(key, paths.wgmma ? arch : codegen::without_wgmma(arch));
+  const bool packs_gqa = pack_gqa(key, paths.wgmma ? arch : codegen::without_wgmma(arch));
   codegen::ForwardTunables config =
-      defaults.forward.find(limited(traits(key, packs, arch), paths)).use;
-  config.pack_gqa = packs;
+      defaults.forward.find(limited(traits(key, packs_gqa, arch), paths)).use;
+  config.pack_gqa = packs_gqa;
   // 32 keys fit the pages of any family that wgmma serves.
   const bool boxes = config.path == codegen::Path::kWgmma;
   while (boxes && !codegen::fits_pages(config.block_kv, key.family.page_size)) {

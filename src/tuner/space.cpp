@@ -27,8 +27,8 @@ constexpr int kLeastBlock = 64;  // rows or keys: always tried
 // configuration 0's.
 bool pads(const codegen::ForwardTunables& config, const codegen::ForwardTunables&,
           const problem::PlanKey& key) {
-  const int packed_heads = config.pack_gqa ? key.family.gqa_ratio : 1;
-  return config.block_q > std::max(kLeastBlock, key.bucket_q * packed_heads);
+  const int pack_gqa_heads = config.pack_gqa ? key.family.gqa_ratio : 1;
+  return config.block_q > std::max(kLeastBlock, key.bucket_q * pack_gqa_heads);
 }
 bool pads(const codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,
           const problem::BackwardPlanKey& key) {
@@ -42,15 +42,15 @@ void settle(codegen::ForwardTunables&, const codegen::ForwardTunables&, const pr
 void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,
             const problem::BackwardPlanKey& key) {
   const codegen::DbiasMethod natural = codegen::default_dbias_method(key.family);
-  const bool parts = config.dbias_method == codegen::DbiasMethod::kPerPlane;
+  const bool per_plane = config.dbias_method == codegen::DbiasMethod::kPerPlane;
   // Path mma stores a dbias that keeps all axes, whatever its type.
-  if (parts && natural == codegen::DbiasMethod::kStore &&
+  if (per_plane && natural == codegen::DbiasMethod::kStore &&
       config.dkv.path != codegen::Path::kWgmma) {
     config.dbias_method = natural;
   }
   if (config.dq_method == codegen::DqMethod::kOwnKvHead) {
     config.split = false;
-    if (parts) config.dbias_method = natural;
+    if (per_plane) config.dbias_method = natural;
   } else if (key.family.deterministic) {
     config.dq_method = config.dkv.path == codegen::Path::kWgmma ? codegen::DqMethod::kAdd
                                                                 : codegen::DqMethod::kKernel;

@@ -12,14 +12,14 @@ enum class Operands { kNone, kMask, kBias, kBoth };
 struct Traits {
   int head_dim = 0;  ///< the wider one of head_dim and head_dim_v
   DType dtype = DType::kBFloat16;
-  int rows = 0;              ///< bucket of the rows of a plane; of packed heads together
+  int rows = 0;              ///< bucket of the rows of a plane; with pack_gqa of its heads together
   int shared_kib = 0;        ///< that a thread block may have
   bool wgmma = false;        ///< codegen::Path::kWgmma serves it
   bool single_tile = false;  ///< codegen::Path::kSingleTile serves it
   Operands operands = Operands::kNone;
-  bool aligned = false;    ///< q, k, v and the like move in 16-byte pieces
+  bool aligned = false;    ///< q, k, v and the like move in 16-byte vectors
   bool wide = true;        ///< so do the operands, and a bias has 16 bits
-  bool fp32_bias = false;  ///< read in 16-byte pieces, but twice as many
+  bool fp32_bias = false;  ///< read in 16-byte vectors, but twice as many
   bool mask_per_pair = false, bias_per_pair = false;
   bool bounded_left = false, bounded_right = false, seqlens = false;
   bool positive_scale = true;  ///< folded into the exponent where there is no bias
@@ -51,7 +51,7 @@ constexpr auto fields(const Traits*) {
       base::Field{"tail_mask", &T::tail_mask});
 }
 
-/// Of a forward whose heads are packed or not. Its mask is packed to bits and always wide, and a
+/// Of a forward with or without pack_gqa. Its mask is read as bits and always wide, and a
 /// bias that is the same for all keys of a row is none.
 Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& arch);
 /// Of a backward. A bias that is the same for all keys of a row is none here too.

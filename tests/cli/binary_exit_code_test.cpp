@@ -64,8 +64,8 @@ TEST_CASE("exit 2: usage") {
     CHECK(outcome.out.empty());
     CHECK(outcome.err.starts_with("attnjit: error: "));
   }
-  CHECK(
-      holds(attnjit({"frobnicate"}).err, "'frobnicate' is no verb; expected one of doctor, plan"));
+  CHECK(holds(attnjit({"frobnicate"}).err,
+              "'frobnicate' is not a verb; expected one of doctor, plan"));
 }
 
 TEST_CASE("a usage error says what to do") {
@@ -83,6 +83,9 @@ TEST_CASE("a usage error says what to do") {
       {{"plan", "--cu-seqlens-q", "0,3000000000"}, "'3000000000'; expected a whole number from "},
       {{"plan", "--seed", "-1"}, "--seed: '-1'; expected a whole number from 0 to "},
       {{"plan", "--scale", "much"}, "--scale: 'much'; expected a number"},
+      {{"plan", "--first", "second", "third"},
+       "error: plan: unexpected arguments --first second third; attnjit plan --help lists "},
+      {{"cache", "path", "extra"}, "error: cache path: unexpected argument extra; attnjit cache "},
       {{}, "error: expected one of doctor, plan, emit, run, bench, tune, warmup, records, cache; "},
       {{"cache"}, "error: cache: expected one of path, ls, show, stat, verify, gc, clear, export"},
       {{"cache", "show"}, "error: cache show: KEY is missing: The key of a kernel"},

@@ -32,7 +32,7 @@ TEST_CASE("plan tells steps, grid, workspace, key and the origin of the configur
   CHECK(plan.at("config_from") == "configuration 0");
   CHECK(plan.at("workspace_bytes") > 0);
   REQUIRE(plan.at("steps").size() == 3);
-  CHECK(plan.at("steps")[0].at("entry") == "mask_pack");
+  CHECK(plan.at("steps")[0].at("entry") == "mask_to_bits");
   const auto& step = plan.at("steps")[1];
   CHECK(step.at("entry") == "attn_fwd");
   // Planes of 64 rows and keys are a tile each.
@@ -148,8 +148,8 @@ TEST_CASE("emit --step picks a kernel by number or name") {
     return attnjit(small_problem({"emit", "--format", "stub", "--mask", "b11k", "--step", step}))
         .out;
   };
-  CHECK(holds(stub("1"), "MaskPackConfig"));
-  CHECK(stub("1") == stub("mask_pack"));
+  CHECK(holds(stub("1"), "MaskToBitsConfig"));
+  CHECK(stub("1") == stub("mask_to_bits"));
   CHECK(stub("2") == stub("attn_fwd"));
   CHECK(stub("2") == attnjit(small_problem({"emit", "--format", "stub", "--mask", "b11k"})).out);
 }

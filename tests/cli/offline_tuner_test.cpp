@@ -109,7 +109,7 @@ TEST_CASE(
   };
   const Workshop workshop;
   for (const Row& row : {Row{"crash", "signal 11"}, Row{"exit", "exit status 3"},
-                         Row{"hang", "nothing was heard"}, Row{"lose", "cannot"}}) {
+                         Row{"hang", "did not answer"}, Row{"lose", "cannot"}}) {
     CAPTURE(std::string(row.fault));
     workshop.forget();
     const TunedProblem tuned = workshop.tune(row.fault);

@@ -71,7 +71,7 @@ TEST_CASE("a plan has the kernels that prepare its mask") {
   const auto packs = [&] {
     std::set<cache::KernelKey> keys;
     for (const PlannedStep& step : Planner(engine, std::nullopt, {}).plan(job, arch).steps) {
-      if (step.spec.source.entry == "mask_pack" && !step.runs()) keys.insert(step.key);
+      if (step.spec.source.entry == "mask_to_bits" && !step.runs()) keys.insert(step.key);
     }
     return keys;
   };

@@ -80,7 +80,7 @@ TEST_CASE("every flag reaches its field") {
   CHECK(spec.seed == 9);
 }
 
-TEST_CASE("a prepared mask needs a mask that has a packed form") {
+TEST_CASE("a prepared mask needs a mask that has a prepared form") {
   CHECK(make_case({.mask = "b1qk", .prepared_mask = true}).spec.prepare_mask);
   CHECK(flags_error({.prepared_mask = true}).find("--prepared-mask has no effect without --mask") !=
         std::string::npos);

@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(Alibi, "alibi: rows whose keys all count as -inf are dead") {
   backward(spec);
 }
 
-TEST_CASE_FIXTURE(Alibi, "alibi: packed heads and split keys") {
+TEST_CASE_FIXTURE(Alibi, "alibi: pack_gqa and split keys") {
   ProblemSpec spec = kSmall;
   spec.seqlen_q = 3;
   spec.seqlen_kv = 900;
@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(Alibi, "alibi: packed heads and split keys") {
 
 TEST_CASE_FIXTURE(Alibi, "slow: alibi: beside all that else enters the scores") {
   ProblemSpec spec = kSmall;
-  spec.seqlen_kv = 160;  // whole pieces of 16 bytes of a mask
+  spec.seqlen_kv = 160;  // whole vectors of 16 bytes of a mask
   spec.diagonal = Diagonal::kBottomRight;
   spec.window = {60, 5};
   spec.diagonal_offset = -7;

@@ -39,7 +39,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier of the backward that is missing"
       {kScores, "ptx::block_sync();  // all are done with the tiles that are loaded next", ""},
       {kSmall, kAlternating}, {"copy_async_16_if: writes shared memory at +", no_barrier});
   expect_report(
-      {kBackward, "ptx::block_sync();  // all are done with K and V, whose places dK and dV take",
+      {kBackward, "ptx::block_sync();  // all warps have read K and V, which dK and dV overwrite",
        ""},
       {kSmall, kRing}, {"store_shared_4: writes shared memory at +", no_barrier});
 }
@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same"
 
 TEST_CASE_FIXTURE(Mutations, "caught: a bias asked for ahead where there is none") {
   ProblemSpec spec = with_bias(kSmall);
-  spec.seqlen_kv = 104;  // rows in 16-byte pieces: others are not asked for
+  spec.seqlen_kv = 104;  // rows in 16-byte vectors: others are not asked for
   const std::string late = R"({"dkv": {"late": true}})";
   expect_report({"attnjit/score/bias.cuh", "prefetch_l2(plane + (",
                  "prefetch_l2(plane + (static_cast<int64>(1) << 40) + ("},

@@ -56,7 +56,7 @@ TEST_CASE_FIXTURE(BatchGroups, "batch groups: by key, by pair and by query") {
   }
 }
 
-TEST_CASE_FIXTURE(BatchGroups, "batch groups: packed heads, split keys") {
+TEST_CASE_FIXTURE(BatchGroups, "batch groups: pack_gqa, split keys") {
   ProblemSpec spec = with("sgqk/3", "shqk/2");
   spec.seqlen_q = 5;
   spec.seqlen_kv = 600;

@@ -1,5 +1,5 @@
-// A dbias that sums batch elements or heads on the path of all architectures: added up in pieces,
-// or by a kernel of its own whose thread blocks share out what they sum.
+// A dbias that sums batch elements or heads on the path of all architectures: added up in
+// fragments, or by a kernel of its own whose thread blocks share out what they sum.
 #include <doctest/doctest.h>
 
 #include "bench.hpp"

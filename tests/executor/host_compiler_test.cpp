@@ -84,10 +84,11 @@ TEST_CASE("host compiler: a primitive that the executor lacks is named, and who 
         ErrorKind::kCompile,
         changed_templates(kForward, kPlace, "    ptx::frobnicate(7);\n" + kPlace), compiler);
     CHECK(holds(message, "kernel [attn_fwd bf16 d64 gqa1 | "));
-    CHECK(holds(message,
-                "] for the CPU: the CPU executor has no primitive ptx::frobnicate, which "
-                "attnjit/forward/mma/kernel.cuh calls: \"ptx::frobnicate(7);\"; docs/internals/executor.md "
-                "tells how to add it"));
+    CHECK(holds(
+        message,
+        "] for the CPU: the CPU executor has no primitive ptx::frobnicate, which "
+        "attnjit/forward/mma/kernel.cuh calls: \"ptx::frobnicate(7);\"; docs/internals/executor.md "
+        "tells how to add it"));
   }
 }
 
@@ -100,7 +101,8 @@ TEST_CASE("host compiler: a header of primitives that the executor lacks is name
           .with(added));
   CHECK(message ==
         "attn_fwd cannot run on the CPU: template attnjit/executor/cluster.cuh is missing, which "
-        "would stand in for the header of that name under attnjit/ptx/; docs/internals/executor.md tells how "
+        "would stand in for the header of that name under attnjit/ptx/; docs/internals/executor.md "
+        "tells how "
         "to add it");
 }
 

@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(Kernels, "kernels: more splits than the combine step reads at 
   }
 }
 
-TEST_CASE_FIXTURE(Kernels, "kernels: packed heads") {
+TEST_CASE_FIXTURE(Kernels, "kernels: pack_gqa") {
   const std::vector<std::string> configs = {
       R"({"pack_gqa": true, "block_q": 16, "block_kv": 32, "num_warps": 1})",
       R"({"pack_gqa": true, "block_q": 64, "block_kv": 64, "num_warps": 4})",

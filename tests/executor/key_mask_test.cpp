@@ -1,5 +1,5 @@
 // Masks over keys that few rows read, where the caller keeps them; and the wait of the forward for
-// the kernel that packs other masks.
+// the kernel that converts other masks to bits.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -84,7 +84,7 @@ TEST_CASE_FIXTURE(KeyMasks, "caught: a mask in place that is read past its end, 
       few, {"rows fail"});
 }
 
-TEST_CASE_FIXTURE(KeyMasks, "caught: a forward that does not wait for the packed mask") {
+TEST_CASE_FIXTURE(KeyMasks, "caught: a forward that does not wait for the bit mask") {
   ProblemSpec spec = token("b1qk", MaskKind::kRandom);
   spec.seqlen_q = 70;
   spec.seqlen_kv = 130;

@@ -116,7 +116,7 @@ TEST_CASE_FIXTURE(MaxLogits,
   }
 }
 
-TEST_CASE_FIXTURE(MaxLogits, "slow: largest scores: packed heads and split keys") {
+TEST_CASE_FIXTURE(MaxLogits, "slow: largest scores: pack_gqa and split keys") {
   ProblemSpec spec = kDecode;
   expect_right(spec, {kPacked, kAlone, kPackedWgmma});
   spec.bias = "1hqk";

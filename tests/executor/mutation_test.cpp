@@ -15,7 +15,7 @@ using instance::ProblemSpec;
 const std::string kForward = "attnjit/forward/mma/kernel.cuh";
 const std::string kTiles = "attnjit/forward/mma/tiles.cuh";
 const std::string kCombine = "attnjit/forward/combine.cuh";
-const std::string kMaskPack = "attnjit/prepass/mask_pack.cuh";
+const std::string kMaskToBits = "attnjit/prepass/mask_to_bits.cuh";
 const std::string kCopy = "attnjit/tile/copy.cuh";
 const std::string kBias = "attnjit/score/bias.cuh";
 const std::string kOperand = "attnjit/score/operand.cuh";
@@ -69,18 +69,15 @@ TEST_CASE_FIXTURE(Mutations, "caught: a bias read past its end") {
 TEST_CASE_FIXTURE(Mutations, "caught: a barrier that is missing") {
   const std::string no_barrier = "with no barrier of the block in between";
   expect_report(
-      {kForward, "ptx::block_sync();  // K is there for all; all are done with the previous V", ""},
+      {kForward, "ptx::block_sync();  // K has arrived; all warps have read the previous V", ""},
       {kSmall, kAlternating},
       {"load_fragment_a: reads shared memory at +", "which was never written"});
+  expect_report({kForward, "ptx::block_sync();  // V has arrived; all warps have read this K", ""},
+                {kSmall, kAlternating}, {"copy_async_16: writes shared memory at +", no_barrier});
   expect_report(
-      {kForward, "ptx::block_sync();  // V is there for all; all are done with this K", ""},
-      {kSmall, kAlternating}, {"copy_async_16: writes shared memory at +", no_barrier});
-  expect_report({kForward,
-                 "ptx::block_sync();  // this tile is there for all; all are done with the one "
-                 "before",
-                 ""},
-                {kSmall, kRing},
-                {"load_fragment_a: reads shared memory at +", "which was never written"});
+      {kForward,
+       "ptx::block_sync();  // this tile has arrived; all warps have read the previous one", ""},
+      {kSmall, kRing}, {"load_fragment_a: reads shared memory at +", "which was never written"});
   expect_report({kForward, "ptx::block_sync();  // O is complete", ""}, {kSmall},
                 {"attn_fwd, block 0, thread ", "shared memory at +", no_barrier});
   expect_report({kCombine, "ptx::block_sync();  // the sums of all warps are there", ""}, {kDecode},
@@ -89,7 +86,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier that is missing") {
   // Rows of O that lie where other warps have their rows of Q.
   ProblemSpec wide_values = kSmall;
   wide_values.head_dim_v = 128;
-  expect_report({kForward, "ptx::block_sync();  // all are done with Q, whose place O takes", ""},
+  expect_report({kForward, "ptx::block_sync();  // all warps have read Q, which O overwrites", ""},
                 {wide_values, kRing}, {"store_shared_4: writes shared memory at +", no_barrier});
 }
 
@@ -97,22 +94,21 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier that not all threads reach") {
   ProblemSpec spec = kSmall;
   spec.mask = "11qk";
   const std::string sync = "ptx::block_sync();  // the words of all rows are there";
-  expect_report({kMaskPack, sync,
+  expect_report({kMaskToBits, sync,
                  "if (!(ptx::thread_index() < 32 && ptx::block_any(true))) ptx::block_sync();"},
                 {spec},
-                {"mask_pack, block ",
+                {"mask_to_bits, block ",
                  "block_sync: meets threads that wait in block_any: not all take the same way"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: a copy that is not waited for") {
   const std::string no_wait = "copy_async_wait is missing";
+  expect_report({kForward, "ptx::copy_async_wait<0>();\n      ptx::block_sync();  // K has arrived",
+                 "ptx::block_sync();  // K has arrived"},
+                {kSmall, kAlternating}, {"load_fragment_a: reads shared memory at +", no_wait});
   expect_report(
-      {kForward, "ptx::copy_async_wait<0>();\n      ptx::block_sync();  // K is there for all",
-       "ptx::block_sync();  // K is there for all"},
-      {kSmall, kAlternating}, {"load_fragment_a: reads shared memory at +", no_wait});
-  expect_report(
-      {kForward, "ptx::copy_async_wait<0>();\n        ptx::block_sync();  // V is there for all",
-       "ptx::block_sync();  // V is there for all"},
+      {kForward, "ptx::copy_async_wait<0>();\n        ptx::block_sync();  // V has arrived",
+       "ptx::block_sync();  // V has arrived"},
       {kSmall, kAlternating}, {"load_fragment_b_transposed: reads shared memory at +", no_wait});
   expect_report({kForward, "copy_async_wait<kStages - 2>", "copy_async_wait<kStages - 1>"},
                 {kSmall, kRing}, {"load_fragment_a: reads shared memory at +", no_wait});
@@ -123,8 +119,8 @@ TEST_CASE_FIXTURE(Mutations, "caught: a copy that is not waited for") {
   dead.causal = true;
   dead.diagonal = Diagonal::kBottomRight;
   expect_report(
-      {kForward, "ptx::copy_async_wait<0>();\n    ptx::block_sync();  // all are done with Q",
-       "ptx::block_sync();  // all are done with Q"},
+      {kForward, "ptx::copy_async_wait<0>();\n    ptx::block_sync();  // all warps have read Q",
+       "ptx::block_sync();  // all warps have read Q"},
       {dead}, {"store_shared_4: writes shared memory at +", no_wait});
 }
 
@@ -173,12 +169,14 @@ TEST_CASE_FIXTURE(Mutations, "caught: a mask prepass that goes too far") {
   ProblemSpec spec = kSmall;
   spec.mask = "11qk";
   expect_report(
-      {kMaskPack, "query_of(row) < params.seqlen_q;", "query_of(row) <= params.seqlen_q;"}, {spec},
-      {"mask_pack, block ", "load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
+      {kMaskToBits, "query_of(row) < params.seqlen_q;", "query_of(row) <= params.seqlen_q;"},
+      {spec},
+      {"mask_to_bits, block ", "load_global: reads 1 bytes",
+       "past the end of mask [1, 1, 70, 100]"});
   expect_report(
-      {kMaskPack, "if (key + i < params.seqlen_kv) {", "if (key + i <= params.seqlen_kv) {"},
+      {kMaskToBits, "if (key + i < params.seqlen_kv) {", "if (key + i <= params.seqlen_kv) {"},
       {spec}, {"load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
-  expect_report({kMaskPack, "if (lane == 0) {", "if (true) {"}, {spec},
+  expect_report({kMaskToBits, "if (lane == 0) {", "if (true) {"}, {spec},
                 {"store_global: writes byte 0 of mask classes [1, 1, 1, ",
                  "which this kernel has written already"});
 }
@@ -204,7 +202,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a NaN at a key that nobody keeps") {
   spec.mask_kind = tensor::MaskKind::kScattered;
   spec.poison_dropped_keys = true;
   expect_report(
-      {"attnjit/score/packed_mask.cuh", "if constexpr (kPerPair) return true;", "return true;"},
+      {"attnjit/score/bit_mask.cuh", "if constexpr (kPerPair) return true;", "return true;"},
       {spec}, {"4480 not finite"});
 }
 

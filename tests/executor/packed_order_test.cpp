@@ -16,10 +16,11 @@
 namespace attnjit::executor_test {
 namespace {
 
-constexpr kernel::PackedOrderConfig kConfig{.block_q = 64, .packed_heads = 2, .paged_keys = false};
+constexpr kernel::PackedOrderConfig kConfig{
+    .block_q = 64, .pack_gqa_heads = 2, .paged_keys = false};
 constexpr kernel::PackedOrderConfig kPagedConfig{
-    .block_q = 64, .packed_heads = 2, .paged_keys = true};
-constexpr int kSize = kConfig.block_q, kHeads = kConfig.packed_heads;
+    .block_q = 64, .pack_gqa_heads = 2, .paged_keys = true};
+constexpr int kSize = kConfig.block_q, kHeads = kConfig.pack_gqa_heads;
 constexpr kernel::PackedCosts kFull{0, 0, 0, 1 << 29}, kCausal{1, 1, 0, 1 << 29};
 
 class PackedOrders {

@@ -70,8 +70,7 @@ TEST_CASE_FIXTURE(PackedPages, "packed pages: one sequence, no keys, no pages, n
   expect_right(spec, {"{}", wgmma(64, 64)});
 }
 
-TEST_CASE_FIXTURE(PackedPages,
-                  "slow: packed pages: a prefix in common, packed heads, more sequences") {
+TEST_CASE_FIXTURE(PackedPages, "slow: packed pages: a prefix in common, pack_gqa, more sequences") {
   ProblemSpec spec = mixed(16);
   spec.seqlens_kv = {200, 256, 130, 128, 255, 17, 240};
   spec.shared_pages = 8;

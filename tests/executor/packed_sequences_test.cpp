@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: the path of Hopper") {
   expect_right(packed({0, 40, 90}, {0, 0, 0}, 90, 50), wgmma(64, 32));
 }
 
-TEST_CASE_FIXTURE(PackedSequences, "packed sequences: heads packed as well") {
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: pack_gqa as well") {
   ProblemSpec spec = with(ragged(), "b1qk", "bgqk");
   const std::string config = R"({"pack_gqa": true, "block_q": 32, "num_warps": 2})";
   expect_right(spec, config);
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(PackedSequences,
   expect_all_right(spec);
 }
 
-TEST_CASE_FIXTURE(PackedSequences, "packed sequences: sums of dbias in pieces") {
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: sums of dbias in fragments") {
   ProblemSpec spec = with(ragged(), "", "1hqk");
   spec.operand_queries = 144;
   spec.operand_keys = 96;

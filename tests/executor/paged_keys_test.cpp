@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: a prefix that batch elements share") {
   expect_right(spec, {mma(32, 64), wgmma(64, 128)});
 }
 
-TEST_CASE_FIXTURE(PagedKeys, "paged keys: one query, packed heads, split keys") {
+TEST_CASE_FIXTURE(PagedKeys, "paged keys: one query, pack_gqa, split keys") {
   for (const std::int64_t page_size : {16, 64}) {
     ProblemSpec spec = paged(page_size, 1500);
     spec.batch = 2;
@@ -244,9 +244,9 @@ TEST_CASE_FIXTURE(Mutations, "caught: entries past the keys in use") {
 }
 
 TEST_CASE_FIXTURE(Mutations, "slow: caught: pages of the copy engine at another place of a tile") {
-  expect_report(
-      {"attnjit/tile/strided_keys.cuh", "tile + i * kPiece", "tile + (kPieces - 1 - i) * kPiece"},
-      {long_rows(32), wgmma(64, 96)}, {"lse of 20 rows fails"});
+  expect_report({"attnjit/tile/strided_keys.cuh", "tile + i * kPageKeys",
+                 "tile + (kPages - 1 - i) * kPageKeys"},
+                {long_rows(32), wgmma(64, 96)}, {"lse of 20 rows fails"});
   ProblemSpec spec = long_rows(16);
   spec.mask = "b11k";
   spec.poison_dropped_keys = true;

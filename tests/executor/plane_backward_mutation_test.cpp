@@ -12,7 +12,7 @@ namespace {
 
 const std::string kKeys = "attnjit/backward/dkv_wgmma/keys.cuh";
 const std::string kDq = "attnjit/backward/dkv_wgmma/dq.cuh";
-const std::string kParts = "attnjit/backward/dkv_wgmma/dq_parts.cuh";
+const std::string kSubtiles = "attnjit/backward/dkv_wgmma/dq_subtiles.cuh";
 const std::string kPlaneDq = "attnjit/backward/dkv_wgmma/plane_dq.cuh";
 
 // Four tiles of keys, of which a thread block takes one after another.
@@ -28,19 +28,19 @@ TEST_CASE_FIXTURE(Mutations,
   expect_report({kDq, "shared.leave_work(number);", ""}, run, {"deadlock", "10 of 14 arrivals"});
   expect_report({kPlaneDq, "    settle(job, index);\n", ""}, run, {"dq:"});
   expect_report(
-      {kPlaneDq, "if (part == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);",
+      {kPlaneDq, "if (subtile == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);",
        ""},
       run, {"load_shared_16: reads shared memory at +"});
   expect_report({kPlaneDq, "    ptx::tensor_store_wait_read();\n", ""}, run, {"bulk_load: "});
-  expect_report({kParts, "ptx::bulk_store_if(lane == 0 && stores", "ptx::bulk_store_if(false"}, run,
-                {"sums of dq", "was never set to zero"});
+  expect_report({kSubtiles, "ptx::bulk_store_if(lane == 0 && stores", "ptx::bulk_store_if(false"},
+                run, {"sums of dq", "was never set to zero"});
 }
 
 TEST_CASE_FIXTURE(Mutations,
                   "slow: caught in wgmma backward: sums of a plane that are not asked for") {
   expect_report({kPlaneDq, "ptx::barrier_arrive_expecting(shared.sums_full(warp), kBytes);", ""},
                 plane(400), {"deadlock", "0 of 1 arrivals"});
-  // Both parts of a tile come back to the places of the tile before.
+  // Both subtiles of a tile come back to the places of the tile before.
   expect_report({kPlaneDq, "ptx::warp_sync();  // all buffers have been read", ""}, plane(400, 128),
                 {"bulk_load: writes shared memory at +", "which thread"});
   expect_report({kPlaneDq, "ptx::tensor_store_commit();", ""}, plane(400), {"dq:"});

@@ -56,8 +56,7 @@ class PreparedMasks : public Mutations {
   Bench bench_;
 };
 
-TEST_CASE_FIXTURE(PreparedMasks,
-                  "slow: forward: planes, heads that are packed, and splits of the keys") {
+TEST_CASE_FIXTURE(PreparedMasks, "slow: forward: planes, pack_gqa, and splits of the keys") {
   const std::string wgmma = R"({"path":"wgmma"})";
   for (const char* mask : {"bhqk", "bgqk", "1h1k", "111k", "b11k", "11qk"}) {
     expect_both_right(prepared(mask, 197, 333));
@@ -152,8 +151,8 @@ TEST_CASE_FIXTURE(PreparedMasks, "slow: caught: bits by keys that are another's"
   expect_report({bits, "column + 4 * 8 * i", "column"}, run, {"dk", "fail"});
   expect_report({"attnjit/tile/bit_matrix.cuh", "block > 0;", "block > 1;"}, run, {"dk", "fail"});
   expect_report(
-      {"attnjit/prepass/mask_pack.cuh", "kMaskTile * kv_tile + lane", "kMaskTile * kv_tile"}, run,
-      {"mask_pack, block ", "bits by keys"});
+      {"attnjit/prepass/mask_to_bits.cuh", "kMaskTile * kv_tile + lane", "kMaskTile * kv_tile"},
+      run, {"mask_to_bits, block ", "bits by keys"});
 }
 
 TEST_CASE_FIXTURE(PreparedMasks, "caught: words past the last queries") {

@@ -55,7 +55,7 @@ TEST_CASE("blocks that all wait are a deadlock") {
   Counts counts;
   counts.turn = -1;
   CHECK(run(take_turn, counts, 7) ==
-        "kernel: deadlock; thread blocks wait for what none of them counts");
+        "kernel: deadlock; thread blocks wait for counts that no block increments");
   CHECK(counts.begun.size() == 3);
 }
 

@@ -49,7 +49,7 @@ codegen::Arch arch_of(std::uint64_t index) {
 }
 
 // Every fourth problem takes the path of Hopper where that serves it, with tiles by turns: one, two
-// and three warpgroups, rings of two and three, and heads packed or not.
+// and three warpgroups, rings of two and three, with and without pack_gqa.
 std::string config_of(const instance::ProblemSpec& spec, std::uint64_t index) {
   constexpr const char* kTiles[] = {R"("block_q": 128, "block_kv": 64, "num_stages": 2)",
                                     R"("block_q": 64, "block_kv": 32, "num_stages": 3)",

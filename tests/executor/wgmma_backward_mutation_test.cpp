@@ -18,7 +18,7 @@ const std::string kResidentKeys = "attnjit/backward/resident_keys.cuh";
 const std::string kClearRows = "attnjit/tile/clear_rows.cuh";
 const std::string kKeys = "attnjit/backward/dkv_wgmma/keys.cuh";
 const std::string kDq = "attnjit/backward/dkv_wgmma/dq.cuh";
-const std::string kParts = "attnjit/backward/dkv_wgmma/dq_parts.cuh";
+const std::string kSubtiles = "attnjit/backward/dkv_wgmma/dq_subtiles.cuh";
 const std::string kSum = "attnjit/backward/fragment_sum.cuh";
 const std::string kShared = "attnjit/backward/dkv_wgmma/shared.cuh";
 const std::string kEntry = "attnjit/backward/dkv_wgmma/kernel.cuh";
@@ -28,7 +28,7 @@ const ProblemSpec kSpec = {.seqlen_q = 400, .seqlen_kv = 100, .head_dim = 64, .b
 const Run kRun = {kSpec, wgmma_backward(64)};
 
 // The same with dead rows and unread keys inside of the tensors.
-const Run kHidden = [] {
+const Run kZeroFill = [] {
   ProblemSpec spec = kSpec;
   spec.use_seqlens_q = spec.use_seqlens_kv = true;
   spec.seqlens_q = {390};
@@ -65,16 +65,17 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
   expect_report({kDq, "ptx::wgmma_wait<0>();", ""}, kRun,
                 {"adds to sums that thread", "wgmma_wait is missing"});
   expect_report(
-      {kParts, "ptx::tensor_store_wait_read<kBuffers - 1>();", ""}, kRun,
+      {kSubtiles, "ptx::tensor_store_wait_read<kBuffers - 1>();", ""}, kRun,
       {"store_shared_16: writes shared memory at +", "tensor_store_wait_read is missing"});
-  expect_report({kDq, "ptx::tensor_store_wait_read();  // shared memory goes", "//"}, kRun,
+  expect_report({kDq, "ptx::tensor_store_wait_read();  // stores still read", "//"}, kRun,
                 {"tensor_store_wait_read is missing"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait for rows that are to be hidden") {
+TEST_CASE_FIXTURE(Mutations,
+                  "caught in wgmma backward: a wait for rows that are to be zero-filled") {
   expect_report({kProducer, "ptx::barrier_wait(shared.landed(stage), phases >> stage & 1);", ""},
-                kHidden, {"store_shared_16: writes shared memory at +", "which a tensor_load"});
-  expect_report({kResidentKeys, "ptx::barrier_wait(landed, phase);", ""}, kHidden,
+                kZeroFill, {"store_shared_16: writes shared memory at +", "which a tensor_load"});
+  expect_report({kResidentKeys, "ptx::barrier_wait(landed, phase);", ""}, kZeroFill,
                 {"tensor_load: writes shared memory at +"});
 }
 
@@ -94,33 +95,33 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missi
   }
   expect_report({kShared, "ptx::barrier_arrive(work_full(number));", ""}, kRun,
                 {"deadlock", "0 of 1 arrivals"});
-  expect_report({kClearRows, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""}, kHidden,
-                {"deadlock", "0 of 1 arrivals"});
+  expect_report({kClearRows, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""},
+                kZeroFill, {"deadlock", "0 of 1 arrivals"});
   expect_report(
       {kKeys, "ptx::named_barrier_arrive(Shared::ds_full(slot_state.slot()), Shared::kDsThreads);",
        ""},
       kRun, {"deadlock", "128 of 384 threads arrived"});
-  expect_report({kParts, "ptx::tensor_store_commit();", ""}, kRun,
+  expect_report({kSubtiles, "ptx::tensor_store_commit();", ""}, kRun,
                 {"tensor_store_commit is missing"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing") {
   expect_report({kShared, "ptx::barrier_init_fence();", ""}, kRun,
                 {"barrier_init_fence and a block_sync must come in between"});
-  expect_report({kEntry, "ptx::block_sync();  // the barriers are there for all", ""}, kRun,
+  expect_report({kEntry, "ptx::block_sync();  // barriers are visible to all threads", ""}, kRun,
                 {"barrier_init_fence and a block_sync must come in between"});
   expect_report({kKeys, "    ptx::fence_async_proxy();\n    ptx::named_barrier_arrive(",
                  "    ptx::named_barrier_arrive("},
                 kRun, {"fence_async_proxy is missing"});
-  expect_report({kParts, "    ptx::fence_async_proxy();\n", ""}, kRun,
+  expect_report({kSubtiles, "    ptx::fence_async_proxy();\n", ""}, kRun,
                 {"bulk_add_if: has the copy engine read", "fence_async_proxy is missing"});
-  expect_report({kParts, "ptx::warp_sync();  // the part is complete", ""}, kRun,
+  expect_report({kSubtiles, "ptx::warp_sync();  // the subtile is complete", ""}, kRun,
                 {"bulk_add_if: reads shared memory at +"});
-  expect_report({kParts, "ptx::warp_sync();  // lane 0 has waited", ""}, kRun,
+  expect_report({kSubtiles, "ptx::warp_sync();  // lane 0 has waited", ""}, kRun,
                 {"store_shared_16: writes shared memory at +"});
-  expect_report({kClearRows, "  ptx::fence_async_proxy();\n", ""}, kHidden,
+  expect_report({kClearRows, "  ptx::fence_async_proxy();\n", ""}, kZeroFill,
                 {"fence_async_proxy is missing"});
-  expect_report({kClearRows, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
+  expect_report({kClearRows, "ptx::warp_sync();  // all rows are zero", ""}, kZeroFill,
                 {"multiply_async: reads shared memory at +"});
 }
 
@@ -157,7 +158,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken
       {semaphore, "ptx::barrier_wait(shared.dq_complete(passed.slot()), passed.full());", ""}, run,
       {"deadlock", "0 of 1 arrivals"});
   expect_report({semaphore, "ptx::count_if(count != nullptr && lane < kCounts, count);", ""}, run,
-                {"deadlock; thread blocks wait for what none of them counts"});
+                {"deadlock; thread blocks wait for counts that no block increments"});
   const std::vector<std::string> early = {"adds to byte", "of sums of dq",
                                           "which was never set to zero"};
   expect_report({semaphore, "ptx::await_count(own, wanted);", ""}, run, early);
@@ -189,26 +190,27 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: products without a fence
   expect_report({kDq, "ptx::wgmma_fence();", ""}, kRun, {"wgmma_fence is missing"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not hidden") {
-  expect_report({kProducer, "const bool hides = walk.hides_keys(walk.keys_of_head());",
-                 "const bool hides = false;"},
-                kHidden, {"deadlock"});
-  expect_report({kProducer, "return !live.has(row);", "return false;"}, kHidden, {"not finite"});
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not zero-filled") {
+  expect_report({kProducer, "const bool zero_fills = walk.zero_fills_keys(walk.keys_of_head());",
+                 "const bool zero_fills = false;"},
+                kZeroFill, {"deadlock"});
+  expect_report({kProducer, "return !live.has(row);", "return false;"}, kZeroFill, {"not finite"});
   expect_report({kWalk, "const bool inside = key >= keys.begin && key < keys.end;",
                  "const bool inside = true;"},
-                kHidden, {"not finite"});
+                kZeroFill, {"not finite"});
 }
 
 TEST_CASE(
-    "wgmma backward: tiles without dead rows and unread keys do not wait to have them hidden") {
-  const std::string hider =
+    "wgmma backward: tiles without dead rows and unread keys do not wait for their zero-fill") {
+  const std::string zero_fill =
       "if (warp == 1) DkvWgmmaZeroFill<kConfig, Set>(params, Set(features...)).run();";
-  Bench without(changed_templates(kEntry, hider, ""));
+  Bench without(changed_templates(kEntry, zero_fill, ""));
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   for (const int block_q : {64, 128}) {
     CHECK(without.backward(kSpec, arch, wgmma_backward(block_q)) == "");
   }
-  CHECK(without.backward(kHidden.spec, arch, kHidden.config).find("deadlock") != std::string::npos);
+  CHECK(without.backward(kZeroFill.spec, arch, kZeroFill.config).find("deadlock") !=
+        std::string::npos);
 }
 
 // More tiles of keys than thread blocks, so that the first of these takes several.
@@ -236,10 +238,10 @@ TEST_CASE_FIXTURE(Mutations,
   expect_report({kDq, "shared.leave_work(number);", ""}, run, {"deadlock", "11 of 15 arrivals"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a part of dq that is added elsewhere") {
-  expect_report(
-      {kParts, "64 * (part / kSlabs) + 16 * warp;", "64 * (part / kSlabs) + 16 * (warp ^ 1);"},
-      kRun, {"dq:"});
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a subtile of dq that is added elsewhere") {
+  expect_report({kSubtiles, "64 * (subtile / kSlabs) + 16 * warp;",
+                 "64 * (subtile / kSlabs) + 16 * (warp ^ 1);"},
+                kRun, {"dq:"});
 }
 
 // dbias that keeps all axes, where the diagonal leaves tiles without a score.
@@ -255,8 +257,8 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: a tile of dbias th
   expect_report({kDq, "if constexpr (BiasGrad::kStores) store_scores(job, slot);", ""}, run,
                 {"dbias:"});
   expect_report(
-      {kDq, "if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kParts - 1>();", ""}, run,
-      {"store_matrices_transposed: writes shared memory at +"});
+      {kDq, "if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kSubtiles - 1>();", ""},
+      run, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kDq, "job.head, walk.block.batch);\n    ptx::tensor_store_commit();",
                  "job.head, walk.block.batch);"},
                 run, {"tensor_store_commit is missing"});
@@ -285,9 +287,9 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
       {kKeys, "    ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n    this->store",
        "    this->store"},
       run, {"store_matrices_transposed: writes shared memory at +"});
-  expect_report({kKeys, "ptx::warp_sync();  // the warp's weights are there", ""}, run,
+  expect_report({kKeys, "ptx::warp_sync();  // the warp's weights are written", ""}, run,
                 {"load_matrices_transposed: reads shared memory at +"});
-  expect_report({kKeys, "ptx::warp_sync();  // dS may take their place", ""}, run,
+  expect_report({kKeys, "ptx::warp_sync();  // dS may overwrite them", ""}, run,
                 {"store_matrices_transposed: writes shared memory at +"});
   expect_report({"attnjit/backward/dkv_wgmma/key_scores.cuh", "weights.of(p[n], n, e, late_zero)",
                  "element_of<kDType>(p[n], e)"},

@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(WgmmaBackward,
   }
 }
 
-// In fp32 and not in pieces, lse of such scores would have no more digits.
+// In fp32 and not as bf16x3, lse of such scores would have no more digits.
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: scores of any size") {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     ProblemSpec spec = kSmall;
@@ -216,7 +216,7 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a dbias of few planes that are
   spec.mask = "b11k";
   spec.deterministic = true;
   expect_right(spec);
-  // Rows of dbias that are padded to whole pieces, whose last elements no key has.
+  // Rows of dbias that are padded to whole fragments, whose last elements no key has.
   ProblemSpec padded = kSmall;
   padded.batch = 4;
   padded.seqlen_q = 1;  // whose row of the bias is aligned

@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: split keys are added up by the combine s
   }
 }
 
-TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: packed heads, of one, two and many queries") {
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: pack_gqa, of one, two and many queries") {
   ProblemSpec spec = {
       .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 1, .seqlen_kv = 200, .head_dim = 64};
   for (const int seqlen_q : {1, 2, 16, 33, 50}) {
@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: packed heads, of one, two and many queri
   expect_right(spec, tile(64, 32, 2, true));
 }
 
-TEST_CASE_FIXTURE(WgmmaKernels, "slow: wgmma: packed heads beside every feature") {
+TEST_CASE_FIXTURE(WgmmaKernels, "slow: wgmma: pack_gqa and every feature") {
   const std::string config = tile(64, 64, 2, true);
   ProblemSpec spec = {
       .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 37, .seqlen_kv = 200, .head_dim = 64};

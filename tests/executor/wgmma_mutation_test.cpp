@@ -26,7 +26,7 @@ const ProblemSpec kRows = {
 const ProblemSpec kMany = {
     .heads_q = 10, .heads_kv = 10, .seqlen_q = 66, .seqlen_kv = 32, .head_dim = 64};
 const std::string kTiles = R"({"path": "wgmma", "block_q": 128, "block_kv": 32, "num_stages": 2})";
-// A ring of three parts of Q, of which the fourth block of rows takes each a second time.
+// A ring of three subtiles of Q, of which the fourth block of rows takes each a second time.
 const ProblemSpec kWide = {
     .heads_q = 5, .heads_kv = 5, .seqlen_q = 66, .seqlen_kv = 70, .head_dim = 256};
 const std::string kWideTiles =
@@ -40,11 +40,11 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
   expect_report({kConsumer, "if (waits()) ptx::barrier_wait(shared.v_full(slot), full);", ""},
                 {kRows, kTiles},
                 {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part_of(query_state(0))), 0);", ""},
+  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(subtile_of(query_state(0))), 0);", ""},
                 {kRows, kTiles},
                 {"load_shared_4_if: reads shared memory at +", "which was never written"});
   expect_report(
-      {kConsumer, "ptx::barrier_wait(shared.q_full(part_of(now)), now.full());", ""},
+      {kConsumer, "ptx::barrier_wait(shared.q_full(subtile_of(now)), now.full());", ""},
       {kRows, kTiles},
       {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote with no barrier"});
   expect_report({kProducer, "ptx::barrier_wait(shared.k_empty(slot), k_state.empty());", ""},
@@ -53,7 +53,8 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
       {kProducer, "ptx::barrier_wait(shared.v_empty(slot), v_state.empty());", ""}, {kRows, kTiles},
       {"tensor_load: writes shared memory at +", "which the wgmma of warpgroup 1 read with no"});
   expect_report(
-      {kProducer, "ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);", ""},
+      {kProducer, "ptx::barrier_wait(shared.q_empty(Shared::q_subtile(slot, consumer)), empty);",
+       ""},
       {kMany, kTiles},
       {"store_matrices: writes shared memory at +", "tensor_load to it is under way"});
   expect_report(
@@ -66,15 +67,16 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
       {kRows, kTiles}, {"tensor_load: writes shared memory at +", "wgmma_wait is missing"});
 }
 
-// Each part of a ring goes from one consumer to the other.
-TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a ring of parts of Q without a safeguard") {
+// Each subtile of a ring goes from one consumer to the other.
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a ring of subtiles of Q without a safeguard") {
   const Run wide = {kWide, kWideTiles};
   const std::vector<std::string> early = {"multiply_async: reads shared memory at +",
                                           "tensor_load to it is under way"};
-  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part_of(now)), now.full());", ""},
+  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(subtile_of(now)), now.full());", ""},
                 wide, {"load_shared_4_if: reads shared memory at +"});
   expect_report(
-      {kProducer, "ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);", ""},
+      {kProducer, "ptx::barrier_wait(shared.q_empty(Shared::q_subtile(slot, consumer)), empty);",
+       ""},
       wide, early);
   expect_report(
       {kConsumer, "ptx::barrier_arrive_if(lane == 0 && last,", "ptx::barrier_arrive_if(false,"},
@@ -115,13 +117,13 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: an arrival that is missing")
                 {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
   expect_report({kEpilogue, "stored != kNothingStored && lane == 0,", "false,"}, {kMany, kTiles},
                 {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
-  for (const std::string bytes : {"q_part_bytes", "k_bytes", "v_bytes"}) {
+  for (const std::string bytes : {"q_subtile_bytes", "k_bytes", "v_bytes"}) {
     CAPTURE(bytes);
     expect_report({kProducer, "ptx::barrier_arrive_expecting(full, kConfig." + bytes + "());",
                    "ptx::barrier_arrive_if(true, full);"},
                   {kRows, kTiles}, {"reads shared memory at +", "tensor_load"});
   }
-  expect_report({kConsumer, "    scheduler_arrive();\n    // Beside", "    // Beside"},
+  expect_report({kConsumer, "    scheduler_arrive();\n    // During", "    // During"},
                 {kRows, kTiles}, {"deadlock", "named barrier 2: 128 of 256 threads arrived"});
   expect_report({kConsumer, "if (warpgroup == kWarpgroups - 1) scheduler_arrive();", ""},
                 {kRows, kTiles}, {"deadlock", "named barrier 1: 128 of 256 threads arrived"});
@@ -130,7 +132,7 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: an arrival that is missing")
 TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a fence that is missing") {
   expect_report({kShared, "ptx::barrier_init_fence();", ""}, {kRows, kTiles},
                 {"barrier_init_fence and a block_sync must come in between"});
-  expect_report({kEntry, "ptx::block_sync();  // the barriers and the ones are there for all", ""},
+  expect_report({kEntry, "ptx::block_sync();  // barriers and ones are visible to all threads", ""},
                 {kRows, kTiles}, {"barrier_init_fence and a block_sync must come in between"});
   expect_report({kShared, "ptx::fence_async_proxy();  // wgmma reads them", ""}, {kRows, kTiles},
                 {"multiply_async: ", "fence_async_proxy is missing"});
@@ -151,7 +153,7 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a fence that is missing") {
       {"tensor_store_if: reads shared memory at +", "with no barrier of the block in between"});
 }
 
-TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: hidden keys that are not set to zero in time") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: unread keys that are not zero-filled in time") {
   ProblemSpec padded = {.seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64, .mask = "b11k"};
   padded.mask_kind = tensor::MaskKind::kRandom;
   padded.poison_dropped_keys = true;
@@ -166,8 +168,9 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: hidden keys that are not set
   expect_report(
       {kProducer, "ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.v_full(slot));", ""},
       {padded, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 1 arrivals"});
-  expect_report({kProducer, "ptx::store_shared_16_if(hides,", "ptx::store_shared_16_if(false,"},
-                {padded, kTiles}, {"4480 not finite"});
+  expect_report(
+      {kProducer, "ptx::store_shared_16_if(zero_fills,", "ptx::store_shared_16_if(false,"},
+      {padded, kTiles}, {"4480 not finite"});
 }
 
 // Without its exact step, which ordinary scores never need.

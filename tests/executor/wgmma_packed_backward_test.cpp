@@ -224,7 +224,7 @@ TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: whole planes stay
 
 const std::string kProducer = "attnjit/backward/dkv_wgmma/producer.cuh";
 const std::string kWalk = "attnjit/backward/walk.cuh";
-const std::string kParts = "attnjit/backward/dkv_wgmma/dq_parts.cuh";
+const std::string kSubtiles = "attnjit/backward/dkv_wgmma/dq_subtiles.cuh";
 const std::string kKeyRows = "attnjit/backward/key_rows.cuh";
 const std::string kDqProducer = "attnjit/backward/dq_wgmma/producer.cuh";
 const std::string kDqConsumer = "attnjit/backward/dq_wgmma/consumer.cuh";
@@ -237,7 +237,7 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma packed backward: rows of ano
   expect_report({kWalk, "(Features::kPacksSequences || block.seqlen_kv > keys.end)",
                  "block.seqlen_kv > keys.end"},
                 run, {"not finite"});
-  expect_report({kParts, "walk.padded_rows_of(job.head).first;", "0;"}, run, {"dq:"});
+  expect_report({kSubtiles, "walk.padded_rows_of(job.head).first;", "0;"}, run, {"dq:"});
   expect_report({kProducer, "const int row = walk.block.q_begin + first_query,",
                  "const int row = first_query,"},
                 run, {"dq:"});
@@ -251,8 +251,9 @@ TEST_CASE("caught in wgmma packed backward: rows and sums of another sequence") 
   SpoiledSequence reads(
       changed_templates(kProducer, "row + i < count ? begin + row + i : dead", "begin + row + i"));
   CHECK(!reads.stays_alone(kThree, wgmma_backward(128), 1));
-  SpoiledSequence adds(changed_templates(kParts, "first_row(job, part) < walk.block.padded_rows",
-                                         "first_row(job, part) >= 0"));
+  SpoiledSequence adds(changed_templates(kSubtiles,
+                                         "first_row(job, subtile) < walk.block.padded_rows",
+                                         "first_row(job, subtile) >= 0"));
   CHECK(!adds.stays_alone(kThree, wgmma_backward(128), 0));
 }
 

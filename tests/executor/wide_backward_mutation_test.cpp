@@ -29,7 +29,7 @@ const ProblemSpec kSpec = {.seqlen_q = 400, .seqlen_kv = 300, .head_dim = 136, .
 const Run kRun = {kSpec, wide_backward()};
 
 // The same with dead rows and unread keys inside of the tensors.
-const Run kHidden = [] {
+const Run kZeroFill = [] {
   ProblemSpec spec = kSpec;
   spec.use_seqlens_q = spec.use_seqlens_kv = true;
   spec.seqlens_q = {390};
@@ -61,10 +61,12 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait that is missing") 
                 kRun, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait for rows that are to be hidden") {
+TEST_CASE_FIXTURE(Mutations,
+                  "caught in wide backward: a wait for rows that are to be zero-filled") {
   expect_report({kProducer, "ptx::barrier_wait(shared.landed(kStream, stage), phase);", ""},
-                kHidden, {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
-  expect_report({kResidentKeys, "ptx::barrier_wait(landed, phase);", ""}, kHidden,
+                kZeroFill,
+                {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
+  expect_report({kResidentKeys, "ptx::barrier_wait(landed, phase);", ""}, kZeroFill,
                 {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
 }
 
@@ -86,20 +88,20 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an arrival that is missin
   expect_report(
       {kProducer, "ptx::barrier_arrive_expecting(full, kConfig", "static_cast<void>(full, kConfig"},
       kRun, {"deadlock", "1 of 2 arrivals"});
-  expect_report({kClear, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""}, kHidden,
+  expect_report({kClear, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""}, kZeroFill,
                 {"deadlock", "0 of 1 arrivals"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an order that is missing") {
   expect_report({kShared, "ptx::barrier_init_fence();", ""}, kRun,
                 {"barrier_init_fence and a block_sync must come in between"});
-  expect_report({kEntry, "ptx::block_sync();  // the barriers are there for all", ""}, kRun,
+  expect_report({kEntry, "ptx::block_sync();  // barriers are visible to all threads", ""}, kRun,
                 {"barrier_init_fence and a block_sync must come in between"});
   expect_report({kProduct, "ptx::warp_sync();  // all lanes have read what came with the tile", ""},
                 kRun, {"bulk_load: writes shared memory at +"});
-  expect_report({kClear, "  ptx::fence_async_proxy();\n", ""}, kHidden,
+  expect_report({kClear, "  ptx::fence_async_proxy();\n", ""}, kZeroFill,
                 {"fence_async_proxy is missing"});
-  expect_report({kClear, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
+  expect_report({kClear, "ptx::warp_sync();  // all rows are zero", ""}, kZeroFill,
                 {"multiply_async: reads shared memory at +"});
 }
 
@@ -108,12 +110,12 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: products without a fence"
   expect_fence(kProduct, "mma_ab<kDType>(gradients", kRun);
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wide backward: rows that are not hidden") {
-  expect_report({kProducer, "const bool hides = walk.hides_keys(walk.keys_of_head());",
-                 "const bool hides = false;"},
-                kHidden, {"deadlock"});
-  expect_report({kProducer, "return !live.has(row);", "return false;"}, kHidden, {"not finite"});
-  expect_report({kResidentKeys, "return !read.has(row);", "return false;"}, kHidden,
+TEST_CASE_FIXTURE(Mutations, "caught in wide backward: rows that are not zero-filled") {
+  expect_report({kProducer, "const bool zero_fills = walk.zero_fills_keys(walk.keys_of_head());",
+                 "const bool zero_fills = false;"},
+                kZeroFill, {"deadlock"});
+  expect_report({kProducer, "return !live.has(row);", "return false;"}, kZeroFill, {"not finite"});
+  expect_report({kResidentKeys, "return !read.has(row);", "return false;"}, kZeroFill,
                 {"not finite"});
 }
 
@@ -136,7 +138,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: a wait that is 
                 {"dq:", "not finite"});
   expect_report({kDqConsumer, "ptx::wgmma_wait<0>();\n      hold(dq, ds);", "hold(dq, ds);"}, kRun,
                 {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
-  expect_report({kDqProducer, "ptx::barrier_wait(landed, phase);", ""}, kHidden,
+  expect_report({kDqProducer, "ptx::barrier_wait(landed, phase);", ""}, kZeroFill,
                 {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
 }
 
@@ -161,14 +163,14 @@ TEST_CASE_FIXTURE(Mutations,
                 {"wgmma_fence is missing"});
   expect_report({kDqShared, "ptx::barrier_init_fence();", ""}, kRun,
                 {"barrier_init_fence and a block_sync must come in between"});
-  expect_report({kDqEntry, "ptx::block_sync();  // the barriers are there for all", ""}, kRun,
+  expect_report({kDqEntry, "ptx::block_sync();  // barriers are visible to all threads", ""}, kRun,
                 {"barrier_init_fence and a block_sync must come in between"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: rows that are not hidden") {
-  expect_report({kDqProducer, "return hidden.has(row);", "return false;"}, kHidden,
+TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: rows that are not zero-filled") {
+  expect_report({kDqProducer, "return unread.has(row);", "return false;"}, kZeroFill,
                 {"dq:", "not finite"});
-  expect_report({kDqConsumer, "x = live[e / 2] ? x : 0.0f;", ""}, kHidden, {"dq:"});
+  expect_report({kDqConsumer, "x = live[e / 2] ? x : 0.0f;", ""}, kZeroFill, {"dq:"});
 }
 
 }  // namespace

@@ -44,8 +44,8 @@ inline void add_kernels(const std::string& problem, const auto& steps, GoldenFil
   for (const auto& step : steps) {
     const codegen::Source& source = step.source;
     files[fmt::format("stubs/{}.{}.cu", problem, source.entry)] = source.stub;
-    if (source.entry == std::string_view("mask_pack")) {
-      files.try_emplace("flattened_mask_pack.cu", source.text);
+    if (source.entry == std::string_view("mask_to_bits")) {
+      files.try_emplace("flattened_mask_to_bits.cu", source.text);
     }
   }
 }

@@ -125,7 +125,7 @@ TEST_CASE("operands: Q, K and V bit for bit and P within a step, on the CPU as o
   causal.causal = true;
   causal.diagonal = Diagonal::kBottomRight;
   expect_same(causal);
-  // Packed heads and split keys.
+  // pack_gqa and split keys.
   expect_same({.heads_q = 8, .heads_kv = 2, .seqlen_q = 2, .seqlen_kv = 900, .head_dim = 128});
   // Element by element.
   expect_same({.seqlen_q = 70, .seqlen_kv = 100, .head_dim = 33});

@@ -137,7 +137,7 @@ TEST_CASE("packed pages: chunks of prompts and single queries in one row") {
       ProblemSpec spec = mixed(page_size);
       spec.head_dim = head_dim;
       expect_problem(gpu, spec);
-      spec.seqlen_q = 40;  // heads are packed
+      spec.seqlen_q = 40;  // pack_gqa
       spec.cu_seqlens_q = {0, 1, 2, 3, 3, 36, 37, 38, 39};
       spec.shared_pages = 1;
       spec.memory.layout = instance::Layout::kBshd;

@@ -56,7 +56,7 @@ inline void put(Members& m, const kernel::ForwardWgmmaParams& params) {
   const auto& [base, schedule, zero, q, k, v, k_tail, v_tail, out, bias] = params;
   put(m, base);
   m["schedule"] = fmt::format("{} {} {} {} {}", schedule.num_blocks, schedule.num_planes,
-                              schedule.num_parts, schedule.paired_rounds, zero);
+                              schedule.tiles_per_plane, schedule.paired_rounds, zero);
   const std::map<std::string, const kernel::TensorMap*> maps = {
       {"q", &q},           {"k", &k},     {"v", &v},      {"k_tail", &k_tail},
       {"v_tail", &v_tail}, {"out", &out}, {"bias", &bias}};
@@ -122,23 +122,23 @@ inline void put(Members& m, const std::string& name, const kernel::BatchCycle& c
   const auto& [planes, period] = cycle;
   m[name + "_cycle"] = fmt::format("{},{}", planes, period);
 }
-inline void put(Members& m, const kernel::PackedMaskParams& params) {
+inline void put(Members& m, const kernel::BitMaskParams& params) {
   const auto& [words, classes, words_per_plane, classes_per_plane, planes_per_batch,
                heads_per_plane, batches_per_plane, words_per_row, num_q_tiles, num_kv_tiles] =
       params;
-  m["packed"] = fmt::format("{} {} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
-                            words_per_plane, classes_per_plane, planes_per_batch, heads_per_plane,
-                            batches_per_plane, words_per_row, num_q_tiles, num_kv_tiles);
+  m["bits"] = fmt::format("{} {} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
+                          words_per_plane, classes_per_plane, planes_per_batch, heads_per_plane,
+                          batches_per_plane, words_per_row, num_q_tiles, num_kv_tiles);
 }
 inline void put(Members& m, const kernel::BackwardMaskParams& params) {
-  const auto& [packed, columns] = params;
-  m["by_keys"] = fmt::format("{} {}", fmt::ptr(packed.words), fmt::ptr(columns));
+  const auto& [bits, columns] = params;
+  m["by_keys"] = fmt::format("{} {}", fmt::ptr(bits.words), fmt::ptr(columns));
 }
-inline void put(Members& m, const kernel::MaskPackParams& params) {
+inline void put(Members& m, const kernel::MaskToBitsParams& params) {
   const auto& [data, words, columns, classes, batch, head, query, key, num_heads, seqlen_q,
                seqlen_kv, words_per_row, num_q_tiles, num_kv_tiles, num_key_blocks] = params;
-  m["packed_from"] = text(data);
-  m["pack"] =
+  m["mask_from"] = text(data);
+  m["to_bits"] =
       fmt::format("{} {} {},{},{},{} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
                   batch, head, query, key, num_heads, seqlen_q, seqlen_kv, words_per_row,
                   num_q_tiles, num_kv_tiles, fmt::ptr(columns), num_key_blocks);
@@ -199,10 +199,10 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, single_tile, features, mask_pack, packed_order, combine, max_logits] =
+  const auto& [forward, single_tile, features, mask_to_bits, packed_order, combine, max_logits] =
       arguments.values();
-  const auto& [sequences, seqlens, softcap, bias, row_mask, packed_mask, byte_mask, band, sink,
-               alibi, row_max, pages, tail_mask, backward_mask] = features;
+  const auto& [sequences, seqlens, softcap, bias, row_mask, bit_mask, byte_mask, band, sink, alibi,
+               row_max, pages, tail_mask, backward_mask] = features;
   if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
     put(o.values, forward);
   } else {
@@ -219,12 +219,12 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, pages);
   put(o.values, tail_mask);
   put(o.values, "row_mask", row_mask);
-  put(o.values, packed_mask);
+  put(o.values, bit_mask);
   put(o.values, "bias", bias.cycle);
   put(o.values, "row_mask", row_mask.cycle);
-  put(o.values, "packed", packed_mask.cycle);
+  put(o.values, "bits", bit_mask.cycle);
   put(o.values, backward_mask);
-  put(o.values, mask_pack);
+  put(o.values, mask_to_bits);
   put(o.values, packed_order);
   put(o.values, combine);
   put(o.values, max_logits);

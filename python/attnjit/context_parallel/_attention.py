@@ -175,10 +175,10 @@ def attention(
 def shard(tensor: Tensor, dim: int, group: ProcessGroup | DeviceMesh | None = None) -> Tensor:
     """This rank's share of `tensor`, whose axis `dim` is a whole sequence: a copy, differentiable."""
     who = members(group)
-    pieces = share(tensor.shape[dim], who.ranks, who.rank)
-    if not pieces:
+    spans = share(tensor.shape[dim], who.ranks, who.rank)
+    if not spans:
         return tensor.narrow(dim, 0, 0)
-    return torch.cat([tensor.narrow(dim, piece.start, piece.length) for piece in pieces], dim)
+    return torch.cat([tensor.narrow(dim, span.start, span.length) for span in spans], dim)
 
 
 @torch.no_grad()

@@ -24,8 +24,8 @@ def forward(
     exchange = problem.exchange(q, k, v, backward=False)
     merging = Merging(q, v.shape[3], problem.count_parts(exchange), need_row_max, need_max_logits)
     of_keys = operands._replace(sink=None)
-    for pieces, k_held, v_held in exchange.keys(k.contiguous(), v.contiguous()):
-        for call in problem.calls(pieces):
+    for spans, k_held, v_held in exchange.keys(k.contiguous(), v.contiguous()):
+        for call in problem.calls(spans):
             keys = slice(*call.keys)
             merging.add(
                 call, k_held[:, :, keys], v_held[:, :, keys], operands_of(call, of_keys),
@@ -73,9 +73,9 @@ class _Backward:
                 dsink = dsink.to(sink.dtype)
         return self._dbias and self._dbias.result(of_rows, who), dsink
 
-    def _contribute(self, pieces, k: Tensor, v: Tensor) -> list[Part]:
+    def _contribute(self, spans, k: Tensor, v: Tensor) -> list[Part]:
         parts = []
-        for call in self._problem.calls(pieces):
+        for call in self._problem.calls(spans):
             keys = slice(*call.keys)
             parts.append((*call.keys, *self._call(call, k[:, :, keys], v[:, :, keys])))
         return parts

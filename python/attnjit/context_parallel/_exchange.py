@@ -8,11 +8,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ._shares import Piece, chunk_bounds, share, share_length
+from ._shares import Span, chunk_bounds, share, share_length
 
 # Adds to dk and dv: (first key, end, dk, dv) of keys at hand.
 Part = tuple[int, int, Tensor, Tensor]
-Contribute = Callable[[tuple[Piece, ...], Tensor, Tensor], list[Part]]
+Contribute = Callable[[tuple[Span, ...], Tensor, Tensor], list[Part]]
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class Ring:
     def __init__(self, who: Members, seqlen_kv: int):
         self._who, self._seqlen_kv = who, seqlen_kv
 
-    def keys(self, k: Tensor, v: Tensor) -> Iterator[tuple[tuple[Piece, ...], Tensor, Tensor]]:
+    def keys(self, k: Tensor, v: Tensor) -> Iterator[tuple[tuple[Span, ...], Tensor, Tensor]]:
         """Every share once, this rank's first. The next one is on its way meanwhile."""
         ranks = self._who.ranks
         for step in range(ranks):
             pending = self._pass_on((k, v), self._owner(step + 1)) if step + 1 < ranks else None
-            yield self._pieces(step), k, v
+            yield self._spans(step), k, v
             if pending is not None:
                 k, v = pending()
 
@@ -65,23 +65,23 @@ class Ring:
         """fp32 dk and dv of this rank's share: the sums of what all ranks contribute. The sums of a share follow
         it by one step."""
         sums, pending = _sums_like(k, v), None
-        for step, (pieces, k_held, v_held) in enumerate(self.keys(k, v)):
+        for step, (spans, k_held, v_held) in enumerate(self.keys(k, v)):
             if step > 0:
                 pending = self._pass_on(sums, self._owner(step))
-            parts = contribute(pieces, k_held, v_held)
+            parts = contribute(spans, k_held, v_held)
             if pending is not None:
                 sums = pending()
             _add(sums, parts)
         return self._pass_on(sums, self._who.rank)()
 
-    def all_pieces(self) -> list[tuple[Piece, ...]]:
-        """The pieces that keys() will have at hand, one item after another."""
-        return [self._pieces(step) for step in range(self._who.ranks)]
+    def all_spans(self) -> list[tuple[Span, ...]]:
+        """The spans that keys() will have at hand, one item after another."""
+        return [self._spans(step) for step in range(self._who.ranks)]
 
     def _owner(self, step: int) -> int:
         return (self._who.rank - step) % self._who.ranks
 
-    def _pieces(self, step: int) -> tuple[Piece, ...]:
+    def _spans(self, step: int) -> tuple[Span, ...]:
         return share(self._seqlen_kv, self._who.ranks, self._owner(step))
 
     def _pass_on(self, tensors, owner: int) -> Callable[[], tuple[Tensor, ...]]:
@@ -119,20 +119,20 @@ class Gather:
             for c in chunks
         ]
 
-    def keys(self, k: Tensor, v: Tensor) -> Iterator[tuple[tuple[Piece, ...], Tensor, Tensor]]:
+    def keys(self, k: Tensor, v: Tensor) -> Iterator[tuple[tuple[Span, ...], Tensor, Tensor]]:
         """All keys at once."""
-        yield self.all_pieces()[0], self.whole(k), self.whole(v)
+        yield self.all_spans()[0], self.whole(k), self.whole(v)
 
     def gradients(self, k: Tensor, v: Tensor, contribute: Contribute) -> tuple[Tensor, Tensor]:
         """fp32 dk and dv of this rank's share: the sums of what all ranks contribute."""
-        (pieces, k_all, v_all), *_ = self.keys(k, v)
+        (spans, k_all, v_all), *_ = self.keys(k, v)
         sums = _sums_like(k_all, v_all)
-        _add(sums, contribute(pieces, k_all, v_all))
+        _add(sums, contribute(spans, k_all, v_all))
         return self._own(sums[0], k.shape[2]), self._own(sums[1], k.shape[2])
 
-    def all_pieces(self) -> list[tuple[Piece, ...]]:
-        """The pieces that keys() will have at hand."""
-        return [(Piece(0, 0, self._seqlen_kv),) if self._seqlen_kv else ()]
+    def all_spans(self) -> list[tuple[Span, ...]]:
+        """The spans that keys() will have at hand."""
+        return [(Span(0, 0, self._seqlen_kv),) if self._seqlen_kv else ()]
 
     def whole(self, local: Tensor) -> Tensor:
         """The shares of all ranks, (batch, head, sequence, feature), as one sequence."""

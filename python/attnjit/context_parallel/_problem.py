@@ -9,7 +9,7 @@ from .._scalars import Scalars
 from ._cost import Sizes, choose
 from ._exchange import Gather, Members, Ring
 from ._schedule import Band, Call, calls_for, count_parts
-from ._shares import Piece, share
+from ._shares import Span, share
 
 
 def of_rank_4(name: str, operand: Tensor | None, rows: int, seqlen_kv: int) -> Tensor | None:
@@ -42,10 +42,10 @@ class Problem:
     deterministic: bool
     method: str | None
 
-    def rows(self) -> tuple[Piece, ...]:
+    def rows(self) -> tuple[Span, ...]:
         return share(self.seqlen_q, self.who.ranks, self.who.rank)
 
-    def calls(self, keys: tuple[Piece, ...]) -> tuple[Call, ...]:
+    def calls(self, keys: tuple[Span, ...]) -> tuple[Call, ...]:
         return calls_for(self.rows(), keys, self.band, self.join_keys, self.diagonal)
 
     def exchange(self, q: Tensor, k: Tensor, v: Tensor, backward: bool) -> Ring | Gather:
@@ -67,7 +67,7 @@ class Problem:
         )
 
     def count_parts(self, exchange: Ring | Gather) -> int:
-        return count_parts([call for keys in exchange.all_pieces() for call in self.calls(keys)])
+        return count_parts([call for keys in exchange.all_spans() for call in self.calls(keys)])
 
 
 def operands_of(call: Call, operands: Operands) -> Operands:

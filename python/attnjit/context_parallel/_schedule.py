@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from .._scalars import BOTTOM_RIGHT, NO_DIAGONAL, TOP_LEFT, Scalars
-from ._shares import Piece
+from ._shares import Span
 
 # Keys that a row keeps: those with low <= key - row <= high, where None is no bound.
 Band = tuple[int | None, int | None]
@@ -70,14 +70,14 @@ class Call:
         return banded(False, -1, -1, 0)._replace(diagonal=NO_DIAGONAL)
 
 
-def _local_band(rows: Piece, keys: Piece, band: Band) -> Band:
+def _local_band(rows: Span, keys: Span, band: Band) -> Band:
     """`band` between indices at hand, where those are shifted against the whole's."""
     shift = (keys.start - keys.local) - (rows.start - rows.local)
     low, high = band
     return (None if low is None else low - shift), (None if high is None else high - shift)
 
 
-def _kept(rows: Piece, keys: Piece, band: Band) -> tuple[int, int] | None:
+def _kept(rows: Span, keys: Span, band: Band) -> tuple[int, int] | None:
     """The smallest and the largest kept difference of key and row at hand; None where none is."""
     least = keys.local - (rows.local + rows.length - 1)
     most = keys.local + keys.length - 1 - rows.local
@@ -87,8 +87,8 @@ def _kept(rows: Piece, keys: Piece, band: Band) -> tuple[int, int] | None:
     return (low, high) if low <= high else None
 
 
-def _common_band(rows: Sequence[Piece], keys: Sequence[Piece], band: Band) -> Band | None:
-    """One band between indices at hand that keeps what `band` keeps in every pair of pieces, if there is one."""
+def _common_band(rows: Sequence[Span], keys: Sequence[Span], band: Band) -> Band | None:
+    """One band between indices at hand that keeps what `band` keeps in every pair of spans, if there is one."""
     wanted = {pair: _local_band(*pair, band) for pair in product(rows, keys)}
     kept = {pair: _kept(*pair, own) for pair, own in wanted.items()}
     lows = [None, *dict.fromkeys(low for low, _ in wanted.values() if low is not None)]
@@ -100,7 +100,7 @@ def _common_band(rows: Sequence[Piece], keys: Sequence[Piece], band: Band) -> Ba
 
 
 def _cover(
-    rows: Sequence[Piece], keys: Sequence[Piece], band: Band, join_keys: bool, diagonal: int | None
+    rows: Sequence[Span], keys: Sequence[Span], band: Band, join_keys: bool, diagonal: int | None
 ) -> list[Call]:
     live = [(r, k) for r, k in product(rows, keys) if _kept(r, k, _local_band(r, k, band)) is not None]
     rows = [r for r in rows if any(r is row for row, _ in live)]
@@ -130,16 +130,16 @@ def _cover(
 
 
 def calls_for(
-    rows: tuple[Piece, ...],
-    keys: tuple[Piece, ...],
+    rows: tuple[Span, ...],
+    keys: tuple[Span, ...],
     band: Band,
     join_keys: bool,
     diagonal: int | None = None,
 ) -> tuple[Call, ...]:
     """The fewest calls found that compute `rows` by `keys` under `band`, none of them without a kept pair.
-    `join_keys`: one call may take several pieces of the keys, as a mask or bias over the keys forbids, and slopes.
-    `diagonal`: where slopes of the whole problem count from, which makes a call take one piece of the rows as
-    well. Pieces are two at most of each, and lie at hand one behind the other."""
+    `join_keys`: one call may take several spans of the keys, as a mask or bias over the keys forbids, and slopes.
+    `diagonal`: where slopes of the whole problem count from, which makes a call take one span of the rows as
+    well. Spans are two at most of each, and lie at hand one behind the other."""
     return tuple(_cover(rows, keys, band, join_keys, diagonal))
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Piece:
+class Span:
     """Neighbouring indices of a sequence: `length` from `start` on of the whole, from `local` on of what is at
     hand."""
 
@@ -19,24 +19,24 @@ def chunk_bounds(length: int, ranks: int) -> list[int]:
     return [size * i + min(i, longer) for i in range(2 * ranks + 1)]
 
 
-def share(length: int, ranks: int, rank: int) -> tuple[Piece, ...]:
-    """The pieces of `rank`, in local order: one where its chunks are neighbours, and none of them empty."""
+def share(length: int, ranks: int, rank: int) -> tuple[Span, ...]:
+    """The spans of `rank`, in local order: one where its chunks are neighbours, and none of them empty."""
     bounds = chunk_bounds(length, ranks)
-    pieces: list[Piece] = []
+    spans: list[Span] = []
     local = 0
     for chunk in (rank, 2 * ranks - 1 - rank):
         start, size = bounds[chunk], bounds[chunk + 1] - bounds[chunk]
-        if size and pieces and pieces[-1].start + pieces[-1].length == start:
-            pieces[-1] = Piece(pieces[-1].local, pieces[-1].start, pieces[-1].length + size)
+        if size and spans and spans[-1].start + spans[-1].length == start:
+            spans[-1] = Span(spans[-1].local, spans[-1].start, spans[-1].length + size)
         elif size:
-            pieces.append(Piece(local, start, size))
+            spans.append(Span(local, start, size))
         local += size
-    return tuple(pieces)
+    return tuple(spans)
 
 
 def share_length(length: int, ranks: int, rank: int) -> int:
     """The part of a sequence of `length` that `rank` has."""
-    return sum(piece.length for piece in share(length, ranks, rank))
+    return sum(span.length for span in share(length, ranks, rank))
 
 
 def whole_length(name: str, local: int, given: int | None, ranks: int, rank: int) -> int:

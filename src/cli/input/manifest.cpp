@@ -70,7 +70,7 @@ Manifest read_lines(std::string_view text, const std::string& file) {
     if (!seen.insert(line).second) return;
     Json entry = base::try_parse_json(line, base::JsonComments::kAllowed);
     if (entry.is_discarded()) {
-      manifest.warnings.push_back(fmt::format("{}: line {} is skipped: it is no JSON: {}", file,
+      manifest.warnings.push_back(fmt::format("{}: line {} is skipped: it is not JSON: {}", file,
                                               number, base::excerpt(line)));
       return;
     }

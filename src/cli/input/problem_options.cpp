@@ -100,7 +100,7 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
       "all-false, top-bias, band");
   add("--mask-density", flags.mask_density, "Share of elements kept, default 0.7");
   verb.add_flag("--prepared-mask", flags.prepared_mask,
-                "The mask is packed before the call, as Context::prepare_mask() does")
+                "The mask is prepared before the call, as Context::prepare_mask() does")
       ->group("Problem");
   add("--bias", flags.bias, "Additive bias, with a pattern like --mask");
   add("--bias-dtype", flags.bias_dtype, "bf16, fp16 or fp32; default --dtype");

@@ -24,7 +24,7 @@ enum class ExitCode : int {
 
 ExitCode exit_code(ErrorKind kind);
 
-/// The end of a piece of work by an error: a message for people, and its exit code.
+/// An error that ends a task: a message for people, and its exit code.
 struct Failure {
   std::string message;
   ExitCode code;

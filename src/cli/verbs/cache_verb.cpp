@@ -175,7 +175,8 @@ ExitCode collect(cache::Store& store, base::Log& log, const base::Environment& e
                              environment.lock_directory, log);
   const auto done = collector.collect();
   if (!done) {
-    console.error("nothing was done: there is no cache that is used, or another process is at it");
+    console.error(
+        "nothing was done: no cache directory is in use, or another process cleans it now");
     console.print_json({{"error", "nothing was done"}});
     return ExitCode::kFailure;
   }

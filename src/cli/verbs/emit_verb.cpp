@@ -42,7 +42,7 @@ std::string contents(Format format, const Planned& planned, const PlannedStep& s
     case Format::kFacts:
       break;
   }
-  throw Error(ErrorKind::kInternal, "facts are no contents");
+  throw Error(ErrorKind::kInternal, "facts have no contents to write");
 }
 
 void check_output(Format format, const EmitOptions& options, Console& console) {

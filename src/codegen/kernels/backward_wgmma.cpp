@@ -12,7 +12,7 @@ std::string key_dbias_policy(const BackwardFamily& f, const BackwardTunables& t)
     case DbiasMethod::kStore:
       return "KeyBiasGradStore(dbias)";
     case DbiasMethod::kPerPlane:
-      return "KeyBiasGradParts(dbias)";
+      return "KeyBiasGradPerPlane(dbias)";
     case DbiasMethod::kColumns:
       return f.scores.bias_packs_keys ? "PackedKeysSums<KeyBiasGradColumns>(dbias)"
                                       : "KeyBiasGradColumns(dbias)";

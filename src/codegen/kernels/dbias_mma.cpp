@@ -13,7 +13,7 @@ kernel::BackwardMmaConfig dbias_mma_config(const BackwardFamily& f, const Backwa
 Rule why_dbias_unfit(const kernel::BackwardMmaConfig& config, const BackwardTunables& t,
                      const Arch& arch) {
   if (t.dbias.path != Path::kMma) {
-    return "dbias: path: there is no such kernel with wgmma; use mma";
+    return "dbias: path: wgmma has no kernel of dbias; use mma";
   }
   return why_tile_unfit("dbias", config, config.dbias_shared_bytes(), arch);
 }

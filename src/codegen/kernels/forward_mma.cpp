@@ -41,7 +41,7 @@ kernel::ForwardMmaConfig forward_mma_config(const Family& f, const ForwardTunabl
 }
 
 ForwardFacts facts(const kernel::ForwardMmaConfig& config) {
-  return {config.block_q, config.block_kv, config.packed_heads(), config.scale_first};
+  return {config.block_q, config.block_kv, config.pack_gqa_heads(), config.scale_first};
 }
 
 Rule why_unfit(const kernel::ForwardMmaConfig& config, const ForwardTunables&, const Family&,

@@ -46,7 +46,7 @@ Rule why_no_single_tile(const Family& f) {
 ForwardFacts facts(const kernel::ForwardSingleTileConfig& config) {
   return {.block_q = config.block_q,
           .block_kv = config.block_kv,
-          .packed_heads = 1,
+          .pack_gqa_heads = 1,
           .scale_first = config.scale_first,
           .single_tile = true};
 }

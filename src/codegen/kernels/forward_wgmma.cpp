@@ -16,10 +16,10 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"pack_gqa", &C::pack_gqa},
       base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
-      base::Field{"piece_kv", &C::piece_kv}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"page_kv", &C::page_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"row_max", &C::row_max}, base::Field{"packs_sequences", &C::packs_sequences},
-      base::Field{"one_edge", &C::one_edge});
+      base::Field{"shares_masked_path", &C::shares_masked_path});
 }
 
 }  // namespace attnjit::kernel
@@ -52,13 +52,13 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .pack_gqa = t.pack_gqa,
           .block_q = t.block_q,
           .block_kv = t.block_kv,
-          .piece_kv = kernel::keys_of_piece(f.page_size, t.block_kv),
+          .page_kv = kernel::keys_of_page(f.page_size, t.block_kv),
           .num_stages = t.num_stages,
           .producer_registers = producer_registers(f, t),
           .row_max = f.row_max,
           .packs_sequences = f.packed,
           // A second text costs such a kernel more than the branches do: 1 to 5 % on an H100.
-          .one_edge = f.bias == Extent::kPerPair};
+          .shares_masked_path = f.bias == Extent::kPerPair};
 }
 
 Rule why_no_wgmma(const Family& f, const Arch& arch) {
@@ -79,7 +79,7 @@ Rule why_no_wgmma(const Family& f, const Arch& arch) {
 ForwardFacts facts(const kernel::ForwardWgmmaConfig& config) {
   return {.block_q = config.block_q,
           .block_kv = config.block_kv,
-          .packed_heads = config.packed_heads(),
+          .pack_gqa_heads = config.pack_gqa_heads(),
           .scale_first = config.scale_first,
           .persistent = true};
 }

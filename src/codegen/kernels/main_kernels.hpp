@@ -37,7 +37,7 @@ DbiasKernel dbias_kernel(const problem::BackwardFamily& family, const BackwardTu
 /// The properties of attn_fwd that its launch and the kernels beside it depend on.
 struct ForwardFacts {
   int block_q = 0, block_kv = 0;
-  int packed_heads = 1;
+  int pack_gqa_heads = 1;
   bool scale_first = false;
   bool persistent = false;   ///< thread blocks stay on their SMs and share out the blocks of rows
   bool single_tile = false;  ///< the same of planes, by kernel::PlaneOrder
@@ -50,7 +50,7 @@ struct DkvFacts {
   bool scale_first = false;
   float probability_scale = 1;
   bool keys_in_rows = false;  ///< of its scores: it reads the bits of a mask by keys
-  /// The copy engine brings lse and delta, as pieces of kernel::kRowPieceBytes, and takes sums of
+  /// The copy engine brings lse and delta, as kernel::kRowBf16x3Bytes a row, and takes sums of
   /// dbias, both in whole tiles.
   bool whole_tiles = false;
   bool persistent = false;  ///< as ForwardFacts
@@ -62,7 +62,7 @@ struct DkvFacts {
   bool single_tile = false;
   bool reads_out = false;  ///< computes delta itself, so that no kernel ahead prepares rows
 
-  /// Whether the first keys store their part of dq and others wait for them.
+  /// Whether the first keys store their share of dq and others wait for them.
   bool orders_dq() const { return dq_order != kernel::DqOrder::kAny; }
 };
 DkvFacts facts(const DkvKernel& kernel);

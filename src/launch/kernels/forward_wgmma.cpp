@@ -25,9 +25,9 @@ void make_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem&
   const MappedTensor out{"out",         args.out.data, p.out,       batch,
                          p.num_heads_q, p.seqlen_q,    p.head_dim_v};
   if (config.pack_gqa) {
-    make_packed_head_rows(maker, q, p.dtype, config.kPartRows, config.packed_heads(), params.q);
+    make_pack_gqa_rows(maker, q, p.dtype, config.kSubtileRows, config.pack_gqa_heads(), params.q);
   } else {
-    make_rows(maker, q, p.dtype, config.kPartRows, params.q);
+    make_rows(maker, q, p.dtype, config.kSubtileRows, params.q);
   }
   if (config.stages_out()) make_rows(maker, out, p.dtype, 16, params.out);
   if (has_bias_map(config, p)) {
@@ -35,12 +35,12 @@ void make_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem&
     bias.box_columns = static_cast<cuuint32_t>(config.block_kv);
     make_rows(maker, bias, p.bias.dtype, config.block_q, params.bias);
   }
-  const int piece = config.piece_kv;
+  const int page_kv = config.page_kv;
   const bool anywhere = p.packed && !p.paged();
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
     const MappedTensor any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};
-    make_keys(maker, any, p.dtype, piece, anywhere, params.k, params.k_tail);
+    make_keys(maker, any, p.dtype, page_kv, anywhere, params.k, params.k_tail);
     params.v_tail = params.k_tail;
     params.v = params.k;
     return;
@@ -48,8 +48,8 @@ void make_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem&
   const std::int32_t planes = p.key_planes(), rows = p.key_rows();
   const MappedTensor k{"k", args.k.data, p.k, planes, p.num_heads_kv, rows, p.head_dim};
   const MappedTensor v{"v", args.v.data, p.v, planes, p.num_heads_kv, rows, p.head_dim_v};
-  make_keys(maker, k, p.dtype, piece, anywhere, params.k, params.k_tail);
-  make_keys(maker, v, p.dtype, piece, anywhere, params.v, params.v_tail);
+  make_keys(maker, k, p.dtype, page_kv, anywhere, params.k, params.k_tail);
+  make_keys(maker, v, p.dtype, page_kv, anywhere, params.v, params.v_tail);
 }
 
 void move_map(const char* what, const TensorMapMaker& maker, void* address,

@@ -10,7 +10,7 @@
 namespace attnjit::runtime {
 namespace {
 
-constexpr std::size_t kPieces = 64, kPieceBytes = 64 * 1024;
+constexpr std::size_t kSamples = 64, kSampleBytes = 64 * 1024;
 constexpr std::size_t kNeighbours = 64;  // a row of most tensors, or a part of one
 
 float widen(DType dtype, const std::byte* element) {
@@ -40,19 +40,20 @@ double root_mean_square(std::span<const float> values) {
 
 std::vector<float> sample_output(const cuda::Driver& driver, const OutputMemory& output,
                                  CUstream stream) {
-  const bool whole = output.bytes <= kPieces * kPieceBytes;
-  const std::size_t piece = whole ? output.bytes : kPieceBytes;
-  const std::size_t pieces = whole ? 1 : kPieces;
+  const bool whole = output.bytes <= kSamples * kSampleBytes;
+  const std::size_t sample = whole ? output.bytes : kSampleBytes;
+  const std::size_t samples = whole ? 1 : kSamples;
   const auto width = static_cast<std::size_t>(element_size(output.dtype));
-  std::vector<std::byte> bytes(piece);
+  std::vector<std::byte> bytes(sample);
   std::vector<float> values;
-  values.reserve(pieces * piece / width);
-  for (std::size_t i = 0; i < pieces; ++i) {
-    // The first piece at the beginning, the last one at the end.
-    const std::size_t from = whole ? 0 : (output.bytes - piece) * i / (pieces - 1) / width * width;
+  values.reserve(samples * sample / width);
+  for (std::size_t i = 0; i < samples; ++i) {
+    // The first sample at the beginning, the last one at the end.
+    const std::size_t from =
+        whole ? 0 : (output.bytes - sample) * i / (samples - 1) / width * width;
     cuda::copy_to_host(driver, bytes.data(), static_cast<const std::byte*>(output.data) + from,
-                       piece, stream);
-    for (std::size_t at = 0; at < piece; at += width) {
+                       sample, stream);
+    for (std::size_t at = 0; at < sample; at += width) {
       values.push_back(widen(output.dtype, bytes.data() + at));
     }
   }

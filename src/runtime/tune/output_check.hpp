@@ -6,7 +6,7 @@
 
 namespace attnjit::runtime {
 
-/// The elements in a sample of pieces of `output`: all of them, or 64 pieces of 64 KiB spread over
+/// The elements in samples of `output`: all of them, or 64 samples of 64 KiB spread over
 /// the whole.
 std::vector<float> sample_output(const cuda::Driver& driver, const OutputMemory& output,
                                  CUstream stream);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
-#include "launch/packed_mask.hpp"
+#include "launch/bit_mask.hpp"
 #include "runtime/tune/synthetic_pages.hpp"
 #include "tensor/fill.hpp"
 #include "tensor/half.hpp"
@@ -131,8 +131,8 @@ class Maker {
   /// A prepared mask that keeps everything and yet calls each tile masked: by rows and by keys
   /// alike, so that all kernels compute the same.
   const void* prepared_mask(const problem::Operand& mask) {
-    const launch::PackedMaskLayout layout(launch::MaskTiles(mask),
-                                          {.by_keys = mask.extent == problem::Extent::kPerPair});
+    const launch::BitMaskLayout layout(launch::MaskTiles(mask),
+                                       {.by_keys = mask.extent == problem::Extent::kPerPair});
     auto* const memory = static_cast<std::byte*>(allocate(layout.bytes).data());
     fill_bytes(memory, layout.classes, std::byte{0xff});
     fill_bytes(memory + layout.classes, layout.bytes - layout.classes,
@@ -156,9 +156,9 @@ class Maker {
  private:
   void fill_bytes(std::byte* device, std::int64_t bytes, std::byte value) {
     const auto count = static_cast<std::size_t>(bytes);
-    const std::vector<std::byte> piece(std::min<std::size_t>(count, 4096), value);
-    cuda::copy_to_device(driver_, device, piece.data(), piece.size(), stream_);
-    cuda::repeat_on_device(driver_, device, piece.size(), count, stream_);
+    const std::vector<std::byte> pattern(std::min<std::size_t>(count, 4096), value);
+    cuda::copy_to_device(driver_, device, pattern.data(), pattern.size(), stream_);
+    cuda::repeat_on_device(driver_, device, pattern.size(), count, stream_);
   }
   const std::int32_t* numbers(const std::vector<std::int32_t>& values) {
     const std::size_t bytes = values.size() * sizeof(std::int32_t);

@@ -24,17 +24,17 @@ struct BackwardBlock {
   const BackwardParams& params;
   Features features;
   Block block;
-  int known;          // the group of 32 tiles that is looked up, or -1
-  uint32 some, part;  // its tiles with a kept key, and those that need the mask
+  int known;             // the group of 32 tiles that is looked up, or -1
+  uint32 some, partial;  // its tiles with a kept key, and those that need the mask
 
   ATTNJIT_DEVICE BackwardBlock(const BackwardParams& p, const Features& f)
-      : params(p), features(f), known(-1), some(0), part(0) {}
+      : params(p), features(f), known(-1), some(0), partial(0) {}
 
   template <class T>
   ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
     return base + batch * strides.batch + head * strides.head;
   }
-  // The first row of a query head, or the first key of the kv head at hand.
+  // The first row of a query head, or the first key of the current kv head.
   template <class T>
   ATTNJIT_DEVICE T* query_rows(T* base, const RowStrides& strides, int head) const {
     return rows_of(head_of(base, strides, block.tensor_batch, head), strides, block.q_begin);
@@ -78,11 +78,11 @@ struct BackwardBlock {
       known = index / 32;
       const TileUse use = use_of(known * 32 + ptx::lane_index());
       some = ptx::warp_ballot(use != TileUse::kSkip);
-      part = ptx::warp_ballot(use == TileUse::kMasked);
+      partial = ptx::warp_ballot(use == TileUse::kMasked);
     }
     const uint32 bit = 1u << (index & 31);
     if ((some & bit) == 0) return TileUse::kSkip;
-    return (part & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
+    return (partial & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
   }
 
   // The keys that queries of the tile may see, mask aside.

@@ -8,7 +8,7 @@ namespace attnjit::kernel {
 struct FragmentSumConfig {
   DType dtype;   // of the gradient
   int head_dim;  // its columns
-  bool aligned;  // its rows move in 16-byte pieces
+  bool aligned;  // its rows move in 16-byte vectors
   bool packed;   // its rows are those of packed sequences
   bool stored;   // there are sums of those rows alone that were added to
 

@@ -27,13 +27,13 @@ struct KeyTileWalk : Base {
 
   // Finds the block's keys. First keys usually come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    locate(find_plane_part(params, params.num_kv_tiles * params.num_splits));
+    locate(find_plane_tile(params, params.num_kv_tiles * params.num_splits));
   }
   // Turns to a tile of keys of a plane, and to a share of its queries.
-  ATTNJIT_DEVICE void locate(const PlanePart& work) {
+  ATTNJIT_DEVICE void locate(const PlaneTile& work) {
     const uint32 plane = work.plane;
-    const int tile = static_cast<int>(work.part / params.num_splits);
-    const int split = static_cast<int>(work.part % params.num_splits);
+    const int tile = static_cast<int>(work.tile / params.num_splits);
+    const int split = static_cast<int>(work.tile % params.num_splits);
     kv_tile = params.last_keys_first != 0 ? params.num_kv_tiles - 1 - tile : tile;
     const int kv_heads = params.num_heads_q / kGqaRatio;
     const bool batch_fastest = params.batch_fastest != 0;

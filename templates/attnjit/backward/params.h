@@ -15,7 +15,7 @@ ATTNJIT_CONSTEXPR float probability_scale(DType dtype) {
 // The bytes of what is taken off the scores and off dP of a row, as the matrix units take it: eight
 // bf16 numbers, of which the first three add up to -lse / scale, the next three to -delta, and the
 // last two are 0. Three bf16 numbers hold the 24 bits of a float.
-inline constexpr int kRowPieceBytes = 16;
+inline constexpr int kRowBf16x3Bytes = 16;
 
 // What the preprocess kernel tells of each row; [batch][query head][padded row].
 struct GradientRows {

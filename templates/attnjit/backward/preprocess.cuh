@@ -85,7 +85,7 @@ struct BackwardPreprocess {
     auto* sums = reinterpret_cast<ptx::Vector16*>(params.sums);
     for (int64 i =
              static_cast<int64>(ptx::block_index()) * kConfig.num_threads() + ptx::thread_index();
-         i < params.sum_pieces; i += stride) {
+         i < params.sum_vectors; i += stride) {
       ptx::store_global(sums + i, ptx::Vector16{});
     }
   }
@@ -162,7 +162,7 @@ struct BackwardPreprocess {
     if (lane == 0) {
       const float delta = live ? sum - dlse_of(plane, row) : 0.0f;
       ptx::store_global(params.rows.delta + padded_row(plane, row), delta);
-      if constexpr (kConfig.pieces) write_pieces(plane, row, live, delta);
+      if constexpr (kConfig.bf16x3) write_bf16x3(plane, row, live, delta);
       write_sums(plane, row, live, delta);
     }
   }
@@ -195,7 +195,7 @@ struct BackwardPreprocess {
   }
   // A dead row, and one whose lse is +inf, gets a number that no score comes near but that 0 times
   // it is 0.
-  ATTNJIT_DEVICE void write_pieces(int64 plane, int row, bool live, float delta) const {
+  ATTNJIT_DEVICE void write_bf16x3(int64 plane, int row, bool live, float delta) const {
     float lse = lse_of(plane, row);
     if (kConfig.row_bias && live) lse = unbiased(plane, row, lse);
     // No score comes near the largest sinks either, nor where a bias leaves that much or drops the
@@ -205,7 +205,7 @@ struct BackwardPreprocess {
     ptx::Vector16 v{};
     split(vanishes ? kNoProbability : -lse * params.inverse_scale, v, 0);
     split(-delta, v, 3);
-    ptx::store_global(reinterpret_cast<ptx::Vector16*>(params.row_pieces) + padded_row(plane, row),
+    ptx::store_global(reinterpret_cast<ptx::Vector16*>(params.row_bf16x3) + padded_row(plane, row),
                       v);
   }
   // Three bf16 numbers that add up to `value`, from the one with index `first` on. An infinity and

@@ -11,8 +11,8 @@ namespace attnjit::kernel {
 struct BackwardPreprocessConfig {
   DType dtype;  // of out and dout
   int head_dim_v;
-  bool aligned;    // rows of out and dout move in 16-byte pieces
-  bool pieces;     // writes row_pieces
+  bool aligned;    // rows of out and dout move in 16-byte vectors
+  bool bf16x3;     // writes row_bf16x3
   int dq_columns;  // of dq, where that of dead rows is written here; else 0
   bool sink;       // heads have sinks
   DType sink_dtype;
@@ -42,15 +42,15 @@ struct BackwardPreprocessParams {
   // [batch][query head][padded row], or null: what dS of a live row sums to, else 0; and what a row
   // adds to dsink.
   float *ds_rows, *dsink_rows;
-  float* sums;       // memory to be set to zero, 16-byte aligned
-  int64 sum_pieces;  // of 16 bytes
+  float* sums;        // memory to be set to zero, 16-byte aligned
+  int64 sum_vectors;  // of 16 bytes
   RowStrides out_strides, dout_strides;
   int32 num_heads_q;
   int32 seqlen_q;
   int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock), or the tiles of packed sequences
   int32 num_blocks;      // of the launch
-  uint32* row_pieces;    // kRowPieceBytes a row, see backward/params.h
-  float inverse_scale;   // 1 / scale of the scores; 0 where no piece is asked of lse
+  uint32* row_bf16x3;    // kRowBf16x3Bytes a row, see backward/params.h
+  float inverse_scale;   // 1 / scale of the scores; 0 where the rows have no lse
   PackedRows packed;
   void* dq;  // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
   RowStrides dq_strides;

@@ -31,10 +31,10 @@ struct QueryTileWalk : Base {
       uint32 section_planes, num_planes;
     } heads = {static_cast<uint32>(params.section_planes) * kGqaRatio,
                static_cast<uint32>(params.num_planes) * kGqaRatio};
-    const auto [plane, part] = find_plane_part(heads, tiles);
+    const auto [plane, tile] = find_plane_tile(heads, tiles);
     int batch = static_cast<int>(plane / params.num_heads_q);
     q_tile_index =
-        features.template find_queries<1>(batch, static_cast<int>(tiles - 1 - part), kBlockQ);
+        features.template find_queries<1>(batch, static_cast<int>(tiles - 1 - tile), kBlockQ);
     this->enter_batch(batch, static_cast<int>(plane % params.num_heads_q));
     this->set_rows(block, q_tile_index);
     keys = this->keys_of(q_tile_index);

@@ -29,15 +29,15 @@ ATTNJIT_DEVICE void load_resident_v(const DkvWgmmaParams& params, const Walk& wa
 // Sets to zero the rows of K and V that no query of the block's heads sees, by a warp, once they
 // have landed in this phase. Returns whether there may be any.
 template <auto kConfig, class Walk>
-ATTNJIT_DEVICE bool hide_resident_keys(Walk& walk, uint32 k, uint32 v, uint32 landed,
-                                       uint32 phase) {
+ATTNJIT_DEVICE bool zero_fill_resident_keys(Walk& walk, uint32 k, uint32 v, uint32 landed,
+                                            uint32 phase) {
   const KeyRange keys = walk.keys_of_head();
-  if (!walk.hides_keys(keys)) return false;
+  if (!walk.zero_fills_keys(keys)) return false;
   const LiveRows read = walk.read_keys(keys);
-  const auto hidden = [&](int row) { return !read.has(row); };
+  const auto unread = [&](int row) { return !read.has(row); };
   ptx::barrier_wait(landed, phase);
-  clear_rows<SlabTile<kConfig.block_kv, kConfig.depth()>>(k, hidden);
-  clear_rows<SlabTile<kConfig.block_kv, kConfig.depth_v()>>(v, hidden);
+  clear_rows<SlabTile<kConfig.block_kv, kConfig.depth()>>(k, unread);
+  clear_rows<SlabTile<kConfig.block_kv, kConfig.depth_v()>>(v, unread);
   return true;
 }
 

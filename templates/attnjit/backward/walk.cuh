@@ -23,12 +23,12 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
   // A tile of queries, and whether it has dead rows inside of the tensor, or another sequence's:
   // whatever is stored there, a NaN included, would reach dk and dv as 0 * NaN.
   struct Job : BackwardJob {
-    bool hides;
+    bool zero_fills;
     int lane;  // that knows its live rows
   };
 
   uint32 left = 0, masked = 0,
-         hidden = 0;         // of the 32 tiles: those to come, with a mask, with dead rows
+         with_dead = 0;      // of the 32 tiles: those to come, with a mask, with dead rows
   int lane_head, lane_tile;  // the lane's
 
   ATTNJIT_DEVICE Job next() {
@@ -37,7 +37,7 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     const int lane = ptx::lowest_bit(left);
     left &= left - 1;
     return {{of_lane(lane_head, lane), of_lane(lane_tile, lane), (masked >> lane & 1) != 0},
-            (hidden >> lane & 1) != 0,
+            (with_dead >> lane & 1) != 0,
             lane};
   }
 
@@ -65,7 +65,7 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
 
   // Whether K and V have rows that no query of the block's heads sees, which would reach dq. Those
   // past a tensor are zeros already, those past a packed sequence are another's.
-  ATTNJIT_DEVICE bool hides_keys(const KeyRange& keys) const {
+  ATTNJIT_DEVICE bool zero_fills_keys(const KeyRange& keys) const {
     const int begin = kv_tile * kConfig.block_kv, end = begin + kConfig.block_kv;
     return begin < keys.begin ||
            (end > keys.end && (Features::kPacksSequences || block.seqlen_kv > keys.end)) ||
@@ -108,7 +108,7 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     const bool exists = used && overlaps(this->keys_of(lane_tile));
     left = ptx::warp_ballot(exists);
     masked = ptx::warp_ballot(exists && (use != TileUse::kPlain || drops_keys()));
-    hidden = ptx::warp_ballot(exists && has_dead_rows());
+    with_dead = ptx::warp_ballot(exists && has_dead_rows());
   }
   ATTNJIT_DEVICE bool overlaps(const KeyRange& seen) const {
     const int first = kv_tile * kConfig.block_kv;

@@ -8,7 +8,7 @@ namespace attnjit::kernel {
 // Run-time arguments of the Hopper kernels of dk and dv.
 struct DkvWgmmaParams {
   BackwardParams base;
-  const uint32* row_pieces;  // kRowPieceBytes a row, see backward/params.h; padded_rows is a
+  const uint32* row_bf16x3;  // kRowBf16x3Bytes a row, see backward/params.h; padded_rows is a
                              // multiple of block_q
   uint32* dq_semaphores;  // [batch][query head][padded row / 16]: tiles of keys that have added to
                           // dq, or 1 once it has been stored, if the config orders_dq; 0 at first

@@ -1,6 +1,6 @@
 #pragma once
 #include "attnjit/forward/combine_config.h"
-#include "attnjit/forward/part_weights.cuh"
+#include "attnjit/forward/lse_weights.cuh"
 #include "attnjit/ptx/exchange.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
@@ -8,7 +8,7 @@
 #include "attnjit/ptx/thread.cuh"
 
 // Adds up the splits of a forward whose keys were shared out over thread blocks
-// (forward/part_weights.cuh). One thread block computes one row. Groups of lanes sum every
+// (forward/lse_weights.cuh). One thread block computes one row. Groups of lanes sum every
 // kGroups-th split, a lane four neighbouring columns at a time; then the sums of a warp's groups
 // are added by shuffles, and those of the warps through shared memory. A row may have a thousand
 // splits and be the only one, so what counts is how many reads are under way: those of kBatch
@@ -19,13 +19,13 @@ template <ForwardCombineConfig kConfig>
 struct ForwardCombine {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward/combine_config.h");
   static constexpr int kColumns = kConfig.padded_head_dim_v();
-  static constexpr int kPieces = (kColumns + 127) / 128;  // of four columns that a lane holds
-  static constexpr int kLanes = kColumns > 64   ? 32      // of a group
+  static constexpr int kVectors = (kColumns + 127) / 128;  // of four columns that a lane holds
+  static constexpr int kLanes = kColumns > 64   ? 32       // of a group
                                 : kColumns > 32 ? 16
                                 : kColumns > 16 ? 8
                                                 : 4;
   static constexpr int kGroups = kConfig.num_threads() / kLanes;
-  static constexpr int kBatch = kPieces == 1 ? 8 : 4;
+  static constexpr int kBatch = kVectors == 1 ? 8 : 4;
 
   const ForwardCombineParams& params;
 
@@ -52,7 +52,7 @@ struct ForwardCombine {
     const float* const lses = params.partial_lse + row * params.num_splits;
 
     // Every warp weighs all splits: cheaper than to wait for one that does.
-    const PartWeights weights(largest(lses));
+    const LseWeights weights(largest(lses));
     float total = 0.0f;
 #pragma unroll 8
     for (int s = lane; s < params.num_splits; s += 32) {
@@ -60,13 +60,13 @@ struct ForwardCombine {
     }
     total = ptx::warp_sum(total);
 
-    float sum[kPieces][4] = {};
+    float sum[kVectors][4] = {};
     const int group = ptx::thread_index() / kLanes;
     for (int first = group; first < params.num_splits; first += kBatch * kGroups) {
       add_batch(row, first, weights, sum);
     }
 #pragma unroll
-    for (int p = 0; p < kPieces; ++p) {
+    for (int p = 0; p < kVectors; ++p) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
 #pragma unroll
@@ -95,8 +95,8 @@ struct ForwardCombine {
   // Adds every kGroups-th split from `first` on, kBatch of them: all are read before one is used.
   // What lies past the last split or column is read as that one, and not added: with a condition on
   // a read ptxas 13.0 makes each wait for the one before.
-  ATTNJIT_DEVICE void add_batch(int64 row, int first, const PartWeights& weights,
-                                float (&sum)[kPieces][4]) const {
+  ATTNJIT_DEVICE void add_batch(int64 row, int first, const LseWeights& weights,
+                                float (&sum)[kVectors][4]) const {
     const float* const lses = params.partial_lse + row * params.num_splits;
     const float* const partial = params.partial_out + row * params.num_splits * kColumns;
     const int last = params.num_splits - 1;
@@ -107,24 +107,24 @@ struct ForwardCombine {
     for (int b = 0; b < kBatch; ++b) {
       weight[b] = weights.weight(ptx::load_global_written(lses + read_index(b)));
     }
-    ptx::Vector16 parts[kBatch][kPieces];
+    ptx::Vector16 outs[kBatch][kVectors];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      const float* const part = partial + static_cast<int64>(read_index(b)) * kColumns;
+      const float* const split_out = partial + static_cast<int64>(read_index(b)) * kColumns;
 #pragma unroll
-      for (int p = 0; p < kPieces; ++p) {
+      for (int p = 0; p < kVectors; ++p) {
         const int column = 128 * p + 4 * (ptx::lane_index() % kLanes);
-        parts[b][p] = ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(
-            part + (column < kColumns ? column : kColumns - 4)));
+        outs[b][p] = ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(
+            split_out + (column < kColumns ? column : kColumns - 4)));
       }
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
 #pragma unroll
-      for (int p = 0; p < kPieces; ++p) {
+      for (int p = 0; p < kVectors; ++p) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const float term = weight[b] * ptx::as_float(parts[b][p].word[i]);
+          const float term = weight[b] * ptx::as_float(outs[b][p].word[i]);
           sum[p][i] += index(b) <= last ? term : 0.0f;
         }
       }

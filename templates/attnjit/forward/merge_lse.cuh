@@ -1,13 +1,13 @@
 #pragma once
+#include "attnjit/forward/lse_weights.cuh"
 #include "attnjit/forward/merge_lse_config.h"
-#include "attnjit/forward/part_weights.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/store_keys.cuh"
 
-// Merges results that calls left for shares of the keys (forward/part_weights.cuh). Each thread
+// Merges results that calls left for shares of the keys (forward/lse_weights.cuh). Each thread
 // adds up eight columns of a row, and more of a row that is wider than a block. What a part holds
 // in rows that it is dead in is not read.
 namespace attnjit::kernel {
@@ -15,7 +15,7 @@ namespace attnjit::kernel {
 // Eight neighbouring elements of a row, `columns` of which exist. Another launch or, of a carry,
 // this thread writes them.
 template <DType kDType, bool kAligned>
-ATTNJIT_DEVICE void load_piece(const void* data, int64 first, int columns, float (&v)[8]) {
+ATTNJIT_DEVICE void load_vector(const void* data, int64 first, int columns, float (&v)[8]) {
   if constexpr (kDType == DType::kFloat32) {
     const float* const source = static_cast<const float*>(data) + first;
 #pragma unroll
@@ -58,7 +58,7 @@ struct MergeLse {
                       ptx::thread_index() / kConfig.row_threads();
     const int first = 8 * (ptx::thread_index() % kConfig.row_threads());
     const bool exists = row < params.num_rows && first < kConfig.head_dim_v;
-    const PartWeights weights(exists ? highest(row) : -ptx::infinity());
+    const LseWeights weights(exists ? highest(row) : -ptx::infinity());
     const float total = exists ? merge(row, first, weights) : 0.0f;
     if constexpr (constexpr int kPass = kConfig.pass_columns(); kConfig.head_dim_v > kPass) {
 #pragma unroll 1
@@ -88,7 +88,7 @@ struct MergeLse {
     return highest;
   }
   // Writes eight columns of out; returns the sum of the weights.
-  ATTNJIT_DEVICE float merge(int64 row, int column, const PartWeights& weights) const {
+  ATTNJIT_DEVICE float merge(int64 row, int column, const LseWeights& weights) const {
     const int columns = kConfig.head_dim_v - column;
     float sum[8] = {};
     float total = 0.0f;
@@ -111,12 +111,12 @@ struct MergeLse {
   }
   template <DType kDType>
   ATTNJIT_DEVICE static void add(const void* data, int64 first, int columns,
-                                 const PartWeights& weights, float lse, float (&sum)[8],
+                                 const LseWeights& weights, float lse, float (&sum)[8],
                                  float& total) {
     if (lse == -ptx::infinity()) return;
     const float weight = weights.weight(lse);
     float v[8];
-    load_piece<kDType, kConfig.aligned>(data, first, columns, v);
+    load_vector<kDType, kConfig.aligned>(data, first, columns, v);
     total += weight;
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum[i] = fmaf(weight, v[i], sum[i]);

@@ -9,7 +9,7 @@ struct MergeLseConfig {
   DType part_dtype;
   DType dtype;  // of out
   int head_dim_v;
-  bool aligned;  // rows of all tensors start at multiples of 16 bytes and have whole pieces
+  bool aligned;  // rows of all tensors start at multiples of 16 bytes and have whole vectors
   bool carry;    // whether an fp32 result is one part more
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
@@ -29,7 +29,7 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const MergeLseConfig& config) {
   if (config.head_dim_v < 1 || config.head_dim_v > MergeLseConfig::kMaxColumns) {
     return "head_dim_v must be 1 to 2^29";
   }
-  if (config.aligned && config.head_dim_v % 8 != 0) return "aligned rows have whole pieces of 8";
+  if (config.aligned && config.head_dim_v % 8 != 0) return "aligned rows have whole vectors of 8";
   return nullptr;
 }
 

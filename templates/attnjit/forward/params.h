@@ -22,7 +22,7 @@ struct ForwardParams {
   int32 num_heads_q;
   int32 seqlen_q;
   int32 seqlen_kv;
-  int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
+  int32 num_q_tiles;  // ceil(seqlen_q pack_gqa_heads / block_q)
   int32 num_splits;
   int32 num_planes;      // heads (kv heads where the config packs) of all batch elements
   int32 section_planes;  // planes whose row tiles alternate; 1 where num_splits > 1

@@ -27,20 +27,20 @@ ATTNJIT_DEVICE T* rows_of(T* base, const RowStrides& strides, const Block& block
 
 // A unit of scheduled work: a block of rows, and which share of its keys.
 struct RowWorkTile {
-  int batch, head;  // of heads that are packed the first
+  int batch, head;  // with pack_gqa the first one
   int q_tile, split;
 };
 
-// That of a part of a plane. The parts are its row tiles, each num_splits times. Later rows come
-// first: under a causal mask they take longest. Warps call it whole.
+// That of a work tile of a plane. Work tiles are its row tiles, each num_splits times. Later rows
+// come first: under a causal mask they take longest. Warps call it whole.
 template <int kBlockQ, int kHeads, class Features>
 ATTNJIT_DEVICE RowWorkTile find_rows(const ForwardParams& params, const Features& features,
-                                     const PlanePart& work) {
+                                     const PlaneTile& work) {
   const int planes_per_batch = params.num_heads_q / kHeads;
   RowWorkTile tile = {static_cast<int>(work.plane / planes_per_batch),
                       static_cast<int>(work.plane % planes_per_batch) * kHeads,
-                      params.num_q_tiles - 1 - static_cast<int>(work.part / params.num_splits),
-                      static_cast<int>(work.part % params.num_splits)};
+                      params.num_q_tiles - 1 - static_cast<int>(work.tile / params.num_splits),
+                      static_cast<int>(work.tile % params.num_splits)};
   tile.q_tile = features.template find_queries<kHeads>(tile.batch, tile.q_tile, kBlockQ);
   return tile;
 }

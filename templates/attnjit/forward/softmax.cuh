@@ -91,7 +91,7 @@ struct RunningMaxSoftmax {
 
 // The same without a maximum in most tiles. Softmax needs no maximum, only a reference that keeps
 // its exponentials in range; the one of an earlier tile nearly always does. So a tile is
-// exponentiated against the reference at hand, and its row sums tell whether that went well: a
+// exponentiated against the current reference, and its row sums tell whether that went well: a
 // sum beyond the limit (an infinity or NaN where a row has no reference yet included) makes the
 // warp take the exact step above, from the scores, which are still there. No maximum, no shuffle
 // and no rescaling of `out` otherwise.

@@ -45,7 +45,7 @@ struct PackedOrder {
   static_assert(why_invalid(kConfig) == nullptr,
                 "why_invalid(config) in prepass/packed_order_config.h");
   static_assert(kConfig.num_threads() == kCostBuckets && kCostBuckets == 32 * 32);
-  static constexpr int kSize = kConfig.block_q, kHeads = kConfig.packed_heads;
+  static constexpr int kSize = kConfig.block_q, kHeads = kConfig.pack_gqa_heads;
 
   const PackedOrderParams& params;
   const int sequences = params.q.num_sequences + 1;  // with the rows that belong to none

@@ -6,9 +6,9 @@ namespace attnjit::kernel {
 
 // Specialises the kernel that orders the blocks of rows of packed sequences.
 struct PackedOrderConfig {
-  int block_q;       // rows of a block
-  int packed_heads;  // rows of a query
-  bool paged_keys;   // sequences have keys in pages
+  int block_q;         // rows of a block
+  int pack_gqa_heads;  // rows of a query
+  bool paged_keys;     // sequences have keys in pages
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 1024; }
   // Sequences whose begins lie in shared memory; of more, every n-th.
@@ -21,9 +21,9 @@ struct PackedOrderConfig {
 
 // The rule that `config` breaks, or nullptr.
 ATTNJIT_CONSTEXPR const char* why_invalid(const PackedOrderConfig& config) {
-  if (config.packed_heads < 1) return "packed_heads must be at least 1";
-  if (config.block_q < 1 || config.block_q % config.packed_heads != 0)
-    return "block_q must be a multiple of packed_heads";
+  if (config.pack_gqa_heads < 1) return "pack_gqa_heads must be at least 1";
+  if (config.block_q < 1 || config.block_q % config.pack_gqa_heads != 0)
+    return "block_q must be a multiple of pack_gqa_heads";
   return nullptr;
 }
 
@@ -32,7 +32,7 @@ struct PackedOrderParams {
   const int32* used_kv;  // keys in use of each sequence, where these are paged
   PackedCosts costs;
   PackedWork work;   // room for a tile more than num_packed_tiles()
-  int32 num_planes;  // heads, or kv heads where they are packed
+  int32 num_planes;  // heads, or kv heads with pack_gqa
   int32 num_kv_heads;
   int32 most_sections;  // a divisor of num_kv_heads
   int32 num_blocks;     // thread blocks that share out the work

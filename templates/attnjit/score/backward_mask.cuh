@@ -9,8 +9,8 @@
 
 namespace attnjit::kernel {
 
-// Drops keys in a backward by a boolean mask that prepass/mask_pack.cuh has packed to bits and
-// classified: the bits lie in the order in which the kernel has its scores. Empty tiles are
+// Drops keys in a backward by a boolean mask that prepass/mask_to_bits.cuh has converted to bits
+// and classified: the bits lie in the order in which the kernel has its scores. Empty tiles are
 // skipped, full ones run without mask code. kLate as for Bias.
 template <ScoreShape kShape, Extent kExtent, bool kLate>
 struct BackwardMask : Feature {
@@ -20,15 +20,15 @@ struct BackwardMask : Feature {
   using Bits = TypeIf<kShape.queries_in_rows(), RowBits<kShape, kExtent>,
                       TypeIf<kPerPair, ColumnBits<kShape>, KeyBits<kShape>>>;
 
-  const PackedMaskParams& params;
+  const BitMaskParams& params;
   const uint64* const all_columns;
-  const uint32* words = nullptr;        // bits by rows, of the head at hand
-  const uint64* columns = nullptr;      // bits by keys, of the head at hand
+  const uint32* words = nullptr;        // bits by rows, of the current head
+  const uint64* columns = nullptr;      // bits by keys, of the current head
   const uint32* first_words = nullptr;  // bits by rows, of the first head that shares its kv head
   Bits bits;
 
   ATTNJIT_DEVICE explicit BackwardMask(const BackwardMaskParams& p)
-      : params(p.packed), all_columns(p.columns) {}
+      : params(p.bits), all_columns(p.columns) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const int64 index = plane_of(block.batch, block.head);
@@ -41,26 +41,26 @@ struct BackwardMask : Feature {
       first_words = words_of(plane_of(block.batch, block.head - block.head % kShape.gqa_ratio));
     }
   }
-  // The use of a tile of block_q by block_kv, by the classes of its parts.
+  // The use of a tile of block_q by block_kv, by the classes that it touches.
   ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
     constexpr int kQueries = kPerPair ? kShape.block_q : 1;
     return united_use<kQueries, kShape.block_kv>(
         params.classes + plane_of(batch, head) * params.classes_per_plane, params.num_q_tiles,
         params.num_kv_tiles, kPerPair ? q_tile * kShape.block_q : 0, kv_tile * kShape.block_kv);
   }
-  // A key that no query of the kv head keeps is dropped here already, so that a NaN stored there
-  // stays there.
+  // A key that no query of the kv head keeps is not read, so that a NaN there reaches nothing.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
     uint32 kept = 0;
-    const auto* source = reinterpret_cast<const uint8*>(first_words) + packed_byte(key);
+    const auto* source = reinterpret_cast<const uint8*>(first_words) + mask_byte(key);
     for (int head = 0; head < kShape.gqa_ratio; head += params.heads_per_plane) {
       kept |= ptx::load_global(source) >> (key & 7);
       source += params.words_per_plane * 4;
     }
     return (kept & 1) != 0;
   }
-  // Not where heads share keys: it gained 2 % elsewhere and lost 1 % there (H100, 2026-11-26).
+  // Only where heads do not share keys: it gained 2 % there and lost 1 % with shared keys (H100,
+  // 2026-11-26).
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap&) const {
     if constexpr (kByKeys && kShape.gqa_ratio == 1) {
       const int first_tile = block.first_query / kMaskTile, keys = params.padded_keys();

@@ -6,8 +6,8 @@
 
 namespace attnjit::kernel {
 
-// Keeps query + off - left <= key <= query + off + right, and drops the keys past the end. The
-// sides that are open are not compiled.
+// Keeps query + off - left <= key <= query + off + right, and drops the keys past the end. Open
+// sides have no code.
 template <ScoreShape kShape, bool kLeft, bool kRight>
 struct Band : Feature {
   static constexpr bool kNarrows = true;
@@ -51,7 +51,7 @@ struct Band : Feature {
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     const int origin = first_key + block.thread_key;
     for_each_row<kShape>(block, scores, [&, origin](int row, auto for_each_key) {
-      const int query = row / kShape.packed_heads;
+      const int query = row / kShape.pack_gqa_heads;
       const int end = end_key(block, query) - origin;
       const int begin = kLeft ? begin_key(query) - origin : 0;
       for_each_key([begin, end](float& score, int key) {
@@ -65,7 +65,7 @@ struct Band : Feature {
     if constexpr (kShape.queries_in_rows()) {
 #pragma unroll
       for (int line = 0; line < kShape.lines(); ++line) {
-        const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.packed_heads;
+        const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.pack_gqa_heads;
         kept.before(line, end_key(block, query) - origin);
         if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
       }

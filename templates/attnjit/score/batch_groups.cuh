@@ -2,8 +2,8 @@
 #include "attnjit/score/batch_groups_params.h"
 #include "attnjit/score/feature.cuh"
 
-// Policies for a mask, a bias or a dbias whose planes batch elements share in groups. Each is the
-// policy for a plane per batch element, which is told the plane's number in place of the element's.
+// Policies for a mask, a bias or a dbias whose planes batch elements share in groups. Each wraps
+// the policy for a plane per batch element and passes the plane's number instead of the element's.
 namespace attnjit::kernel {
 
 // The plane of a batch element, for both policies below.
@@ -52,7 +52,7 @@ struct BatchGroups : Grouping<Inner> {
   }
 };
 
-// A gradient of the bias that is added up, on path mma or wgmma, or that a kernel of its own sums.
+// A gradient of the bias that is added up, on path mma or wgmma, or summed by a separate kernel.
 template <class Inner>
 struct BatchGroupsGrad : Grouping<Inner> {
   using Grouping<Inner>::Grouping;

@@ -11,20 +11,20 @@
 
 namespace attnjit::kernel {
 
-// Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
-// meanwhile, unless kLate: then, and where elements are read one by one, there are too many
-// registers to keep through the product. Where scores have keys in rows, the copy engine brings a
-// bias that has rows of its own, if they are aligned and of 16 bits; others begin to be read before
-// the product too.
+// Adds a bias that varies over keys. 16-byte loads are issued before the scores are computed and
+// arrive meanwhile. With kLate, and where elements are read one by one, they are issued after the
+// product, because their registers do not last through it. Where scores have keys in rows, the copy
+// engine brings a bias over queries and keys with aligned 16-bit rows; loads of other biases are
+// issued before the product too.
 template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
   static constexpr int kElementBytes = element_bytes(kDType);
-  static constexpr bool kPacked = kShape.packed_heads > 1;
-  static constexpr bool kOwnRows = kExtent == Extent::kPerPair || kPacked;
+  static constexpr bool kPackGqa = kShape.pack_gqa_heads > 1;
+  static constexpr bool kOwnRows = kExtent == Extent::kPerPair || kPackGqa;
   static constexpr bool kTransposed = !kShape.queries_in_rows();
   static constexpr bool kByTile = kTransposed && kOwnRows && kVectorized && kElementBytes == 2;
   static constexpr bool kEarly = kTransposed ? !kByTile : kVectorized && !kLate;
-  // Tiles that the end of the tensor does not cut are read without a look at their keys.
+  // Tiles that lie inside of the tensor are read without a test of their keys.
   static constexpr bool kWhole = kEarly && !kTransposed && kShape.strided_keys > 0;
   static constexpr bool kPerHead = true, kAdds = true;
   // Whether a plane may stay in registers, see score/resident.cuh.
@@ -37,7 +37,7 @@ struct Bias : Feature {
                                   OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>>>;
 
   const OperandParams& params;
-  const uint8* plane;  // of the block's head, or of its batch element where heads are packed
+  const uint8* plane;  // of the block's head, or of its batch element with pack_gqa
   typename Registers::Row rows[Registers::kLines];  // the thread's, for whole tiles
   Registers bias;
   uint32 shared_tile = 0;  // where the copy engine brings it
@@ -50,8 +50,8 @@ struct Bias : Feature {
   ATTNJIT_DEVICE void begin(const Block& block) {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
-    if constexpr (!kPacked) plane = head_of(plane, block.head);
-    // Reads of whole tiles add an offset to them.
+    if constexpr (!kPackGqa) plane = head_of(plane, block.head);
+    // Reads of whole tiles add an offset to these addresses.
     if constexpr (kWhole) {
 #pragma unroll
       for (int line = 0; line < Registers::kLines; ++line) {
@@ -62,11 +62,11 @@ struct Bias : Feature {
   }
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
     if constexpr (!kOwnRows) return plane;
-    // Rows past the tensor repeat its last one; their results are never stored.
-    const int num_rows = block.operand_queries * kShape.packed_heads;
+    // Rows past the tensor read its last row; their results are never stored.
+    const int num_rows = block.operand_queries * kShape.pack_gqa_heads;
     const RowOwner owner =
-        owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
-    const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
+        owner_of<kShape.pack_gqa_heads>(block, row < num_rows ? row : num_rows - 1);
+    const uint8* head = kPackGqa ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
@@ -104,7 +104,7 @@ struct Bias : Feature {
   }
 
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {
-    if constexpr (!kTransposed && kVectorized && kExtent == Extent::kPerPair && !kPacked) {
+    if constexpr (!kTransposed && kVectorized && kExtent == Extent::kPerPair && !kPackGqa) {
       ptx::prefetch_tensor(bias_map, first_key, block.first_query,
                            block.head / params.heads_per_plane,
                            params.batch_stride == 0 ? 0 : block.batch);
@@ -122,7 +122,7 @@ struct Bias : Feature {
     }
   }
   ATTNJIT_DEVICE void receive_tile(uint32 tile) { shared_tile = tile; }
-  // Asks for a tile of the head at hand, as far as L2, where it will be read late.
+  // Prefetches a tile of the current head to L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
                                int kv_tile) const {

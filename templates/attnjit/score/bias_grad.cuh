@@ -10,17 +10,17 @@
 #include "attnjit/tile/store_keys.cuh"
 
 // Policies for the gradient of a bias: dS, summed over the axes that dbias reduces. Each takes the
-// thread's parts of the tiles, eight neighbouring keys of a row at a time.
+// thread's scores of the tiles, eight neighbouring keys of a row at a time.
 namespace attnjit::kernel {
 
-// The thread's part of a span of a tile: eight neighbouring keys in each of its rows.
-struct SpanPart {
+// The thread's keys of a span of a tile: eight neighbouring keys in each of its rows.
+struct ThreadSpan {
   int row;  // of the head: the first, others follow 8 rows later each
   int key;  // of the bias: the first
   bool exists;
 
   template <class Kernel>
-  ATTNJIT_DEVICE SpanPart(const Kernel& kernel, int first_row, int kv_tile, int span)
+  ATTNJIT_DEVICE ThreadSpan(const Kernel& kernel, int first_row, int kv_tile, int span)
       : row(first_row + kernel.warp_row() + ptx::lane_index() / 4),
         key(kv_tile * Kernel::kBlockKv + kernel.span_key(span) + kernel.block.thread_key),
         exists(kernel.has_scores() && key < kernel.block.operand_keys) {}
@@ -48,18 +48,18 @@ struct SpanPart {
 // What all policies share.
 struct BiasGrad {
   const BiasGradParams& params;
-  int64 plane;  // of the head at hand: its first element
+  int64 plane;  // of the current head: its first element
 
   ATTNJIT_DEVICE explicit BiasGrad(const BiasGradParams& p) : params(p), plane(0) {}
 
   ATTNJIT_DEVICE int64 plane_of(int batch, int head) const {
     return batch * params.batch_stride + head / params.heads_per_plane * params.head_stride;
   }
-  // Turns to the plane of a head, `batch` being the index of a plane over the batch.
+  // Moves to the plane of a head; `batch` is the index of a plane over the batch.
   ATTNJIT_DEVICE void enter_plane(int batch, int head) { plane = plane_of(batch, head); }
   ATTNJIT_DEVICE void enter_head(const Block& block) { enter_plane(block.batch, block.head); }
-  // The first batch element of the `count` that share a plane over the batch, and how far behind it
-  // another of them is.
+  // The first of the `count` batch elements that share a plane over the batch, and the distance to
+  // the others.
   ATTNJIT_DEVICE int first_sharer(int plane, int count) const { return plane * count; }
   ATTNJIT_DEVICE int sharer_offset(int index) const { return index; }
   template <class Kernel>
@@ -93,30 +93,29 @@ struct BiasGradStore : BiasGrad {
   template <class Kernel>
   ATTNJIT_DEVICE void store(const Kernel& kernel, const typename Kernel::Tile& ds,
                             int64 first_element, int first_row, int kv_tile, int span) const {
-    const SpanPart part(kernel, first_row, kv_tile, span);
-    const int64 first =
-        first_element + part.row * params.query_stride + part.key * params.key_stride;
-    const int keys = kernel.block.operand_keys - part.key;
-    part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
+    const ThreadSpan own(kernel, first_row, kv_tile, span);
+    const int64 first = first_element + own.row * params.query_stride + own.key * params.key_stride;
+    const int keys = kernel.block.operand_keys - own.key;
+    own.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
       store_keys<kDType, kVectorized>(params.data, first + (16 * m + 8 * h) * params.query_stride,
                                       v, keys, params.key_stride);
     });
   }
 };
 
-// Batch or heads are reduced: tiles are added to fp32 sums in pieces of 16 queries by 32 keys,
+// Batch or heads are reduced: tiles are added to fp32 sums in fragments of 16 queries by 32 keys,
 // [plane][query / 16][key / 32][512] as bias_fragment_slot() has it, so that a warp adds to whole
-// lines. A plane is whole pieces: sums past the bias are not read. All begin at 0.
+// lines. A plane is whole fragments: sums past the bias are not read. All begin at 0.
 struct BiasGradAdd : BiasGrad {
   using BiasGrad::BiasGrad;
 
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
-    const SpanPart part(kernel, kernel.block.first_row, kv_tile, span);
-    // The thread's place in its piece follows from its row and key.
+    const ThreadSpan own(kernel, kernel.block.first_row, kv_tile, span);
+    // The thread's offset in its fragment follows from its row and key.
     float* const first = static_cast<float*>(params.data) + plane +
-                         (part.row & ~15) * params.query_stride + (part.key & ~31) * int64{16};
-    part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
+                         (own.row & ~15) * params.query_stride + (own.key & ~31) * int64{16};
+    own.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
       float* const target = first + 16 * m * params.query_stride + bias_fragment_slot(h);
       ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
       ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});

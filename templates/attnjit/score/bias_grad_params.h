@@ -14,15 +14,15 @@ struct BiasGradParams {
                  // its own, fp32, in place of a plane over the batch; 1: data is dbias itself
 };
 
-// Marks of the tiles of dS that have been stored, where each plane of it is kept apart: 1, and 0
-// for the others, which are zeros and are not in memory.
+// Marks of tiles of dS, where each plane is kept apart: 1 for stored tiles; 0 for tiles that are
+// zero and not in memory.
 struct StoredTiles {
   const uint8* data;  // [batch][query head][tile of queries][tile of 128 keys]
   int32 heads, q_tiles, kv_tiles;
   int32 block_q;  // queries of a tile
 };
 
-// The planes of dbias: batch elements and heads; and what they hold.
+// The planes of dbias, batch elements and heads, and their sizes.
 struct BiasPlanes {
   int32 batches, heads;
   int32 queries, keys;

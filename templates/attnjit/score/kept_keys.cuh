@@ -8,8 +8,8 @@
 namespace attnjit::kernel {
 
 // The keys of a tile that a thread keeps, a bit each, for shapes whose threads hold neighbouring
-// keys of each span: those of span s follow those of span s - 1 in a line's words. Features take
-// bits away, and one pass over the scores drops what is left out.
+// keys of each span: bits of span s follow those of span s - 1 in a line's words. Features clear
+// bits, and one pass drops the scores whose bits are clear.
 template <ScoreShape kShape>
 struct KeptKeys {
   static constexpr int kSpan = kShape.span(), kBits = kShape.neighbours();
@@ -57,7 +57,7 @@ struct KeptKeys {
   }
 
  private:
-  // The bits of a line that belong to keys before `key`: those of whole spans, and of its own.
+  // The bits of a line that belong to keys before `key`: in whole spans, and in the span of `key`.
   ATTNJIT_DEVICE static int bits_before(int key) {
     constexpr int kEnd = kSpan * kSpans;
     const int inside = key < 0 ? 0 : key < kEnd ? key : kEnd;

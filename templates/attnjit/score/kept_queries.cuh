@@ -7,9 +7,9 @@
 
 namespace attnjit::kernel {
 
-// What KeptKeys (score/kept_keys.cuh) is where keys are rows of the scores: a word for each of the
-// thread's keys, with a bit for each line of scores, which is a query. Features take bits away, and
-// one pass over the scores drops what is left out.
+// KeptKeys (score/kept_keys.cuh) for scores with keys in rows: a word for each of the thread's
+// keys, with a bit for each line of scores, which is a query. Features clear bits, and one pass
+// drops the scores whose bits are clear.
 template <ScoreShape kShape>
 struct KeptQueries {
   static_assert(!kShape.queries_in_rows() && kShape.lines() <= 32);
@@ -25,7 +25,7 @@ struct KeptQueries {
   // first query.
   ATTNJIT_DEVICE void from(int i, int begin) { word[i] &= ~ptx::low_bits(lines_before(begin)); }
   ATTNJIT_DEVICE void before(int i, int end) { word[i] &= ptx::low_bits(lines_before(end)); }
-  // Drops all of them unless `keeps`.
+  // Drops all queries unless `keeps`.
   ATTNJIT_DEVICE void keep_key(int i, bool keeps) { word[i] = keeps ? word[i] : 0; }
   // The score of a key, -inf if its query drops it.
   ATTNJIT_DEVICE float of(float score, int line, int key) const {

@@ -9,18 +9,18 @@
 #include "attnjit/score/block.cuh"
 
 // Policies for the gradient of a bias in the Hopper backward: dS, summed over the axes that dbias
-// reduces. Either the warps that have keys see it, 16 keys in the rows of their fragments and
-// queries in the columns,
+// reduces. Either the warps that have keys add their fragments, 16 keys in rows and queries in
+// columns,
 //
 //   begin_tile(block, head, first_key)   the warp's first key of a tile
 //   add(ds)                              a fragment
 //   end_tile()                           all of the tile's have been added
 //
-// or the warpgroup of dq does, tile by tile as it lies in shared memory, rounded. It writes the
-// tiles as they are if kStores is true, and adds them up if kAdds is.
+// or the warpgroup of dq takes rounded tiles out of shared memory: it writes them if kStores is
+// true, and adds them up if kAdds is.
 namespace attnjit::kernel {
 
-// dbias has nothing to do with the tiles.
+// The policy without a dbias of tiles.
 struct NoKeyBiasGrad {
   static constexpr bool kStores = false, kAdds = false;
   static constexpr bool kClears = false;  // tiles that the walk passes over are to be zeros
@@ -37,10 +37,10 @@ struct KeyBiasGradStore : NoKeyBiasGrad {
 
   ATTNJIT_DEVICE explicit KeyBiasGradStore(const BiasGradParams& p) : params(p) {}
 
-  // Is told of each tile that is stored, by one thread.
+  // Called for each stored tile, by one thread.
   ATTNJIT_DEVICE void mark(const BackwardParams&, int, int, int, int) const {}
 
-  // Writes zeros to queries and keys that are no tile, by a warp: 16 lanes a row of 128 keys.
+  // Writes zeros to the queries and keys of a skipped tile, by a warp: 16 lanes a row of 128 keys.
   ATTNJIT_DEVICE void clear(int batch, int head, int first_query, int end_query, int first_key,
                             int end_key) const {
     const int lane = ptx::lane_index();
@@ -63,9 +63,9 @@ struct KeyBiasGradStore : NoKeyBiasGrad {
   }
 };
 
-// The same to a part of dbias for each plane. Tiles that the walk passes over are not written:
-// those that are have a mark, and the kernel that adds the parts up reads no others.
-struct KeyBiasGradParts : KeyBiasGradStore {
+// The same to a dbias of each plane. Tiles that the walk skips are not written: stored tiles have a
+// mark, and the kernel that adds the planes up reads only these.
+struct KeyBiasGradPerPlane : KeyBiasGradStore {
   static constexpr bool kClears = false;
   using KeyBiasGradStore::KeyBiasGradStore;
 
@@ -78,7 +78,7 @@ struct KeyBiasGradParts : KeyBiasGradStore {
 };
 
 // The queries are reduced: sums over a tile are added to fp32 sums, [batch][query head][key], which
-// begin at 0. A key has one thread, tile after tile, unless the queries of a head are split.
+// begin at 0. One thread has a key in all tiles, unless the queries of a head are split.
 struct KeyBiasGradColumns : NoKeyBiasGrad {
   const BiasGradParams& params;
   float sum[2];  // of keys lane / 4 and + 8 of the warp's
@@ -117,7 +117,7 @@ struct KeyBiasGradAdd : NoKeyBiasGrad {
 
   ATTNJIT_DEVICE explicit KeyBiasGradAdd(const BiasGradParams& p) : params(p) {}
 
-  // The sums of 16 queries by 64 keys, two pieces.
+  // The sums of 16 queries by 64 keys, two fragments.
   ATTNJIT_DEVICE float* sums_of(int batch, int head, int first_query, int first_key) const {
     return static_cast<float*>(params.data) + batch * params.batch_stride +
            head / params.heads_per_plane * params.head_stride + first_query * params.query_stride +

@@ -10,9 +10,9 @@
 namespace attnjit::kernel {
 
 // Drops keys by a boolean mask over keys, read where the caller keeps it. Few rows read such a
-// mask, so that a kernel which packs it first would take longer than the bytes do. Empty tiles are
-// skipped before their K and V are read; full ones run without mask code. Packed heads share the
-// mask.
+// mask: a kernel that converts it first would take longer than reading the bytes. Empty tiles are
+// skipped before their K and V are read; full ones run without mask code. Heads of pack_gqa share
+// the mask.
 template <ScoreShape kShape, bool kVectorized>
 struct KeyMask : Feature {
   static constexpr bool kPicksKeys = true;
@@ -32,7 +32,7 @@ struct KeyMask : Feature {
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
     return votes.use(tile, [&](int lanes_tile) { return use_of_bytes(block, lanes_tile); });
   }
-  // A key that no query keeps is dropped here already, so that a NaN stored there stays there.
+  // A key that no query keeps is not read, so that a NaN there reaches nothing.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     return ptx::load_global(plane + key * params.key_stride) != 0;
   }
@@ -48,8 +48,8 @@ struct KeyMask : Feature {
   }
 
  private:
-  // Tiles that vectors do not cover are masked, whatever they keep: kernels hold this code several
-  // times, and the first call waits for all of it to arrive.
+  // Tiles that vectors do not cover count as masked: kernels inline this code several times, and
+  // the first call waits for all of it to be loaded.
   ATTNJIT_DEVICE TileUse use_of_bytes(const Block& block, int tile) const {
     const int first = tile * kShape.block_kv;
     if (!kVectorized || first + kShape.block_kv > block.operand_keys) return TileUse::kMasked;
@@ -66,8 +66,8 @@ struct KeyMask : Feature {
     }
     return !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
   }
-  // A byte less 1 has the highest bit without having had it only if it was 0, or if one below it
-  // was and borrowed.
+  // A byte minus 1 gains the highest bit only if the byte was 0, or if a lower byte was 0 and
+  // borrowed.
   ATTNJIT_DEVICE static bool has_zero_byte(uint32 bytes) {
     return ((bytes - 0x01010101u) & ~bytes & 0x80808080u) != 0;
   }

@@ -5,7 +5,7 @@
 
 namespace attnjit::kernel {
 
-// The sink of a head; what counts as -inf is -inf, which is none.
+// The sink of a head; a sink that counts as -inf becomes -inf, which means no sink.
 template <DType kDType>
 ATTNJIT_DEVICE float load_sink(const SinkParams& params, int head) {
   const int64 index = head * params.head_stride;

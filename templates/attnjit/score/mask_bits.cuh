@@ -1,62 +1,62 @@
 #pragma once
 #include "attnjit/ptx/memory.cuh"
+#include "attnjit/score/bit_mask_params.h"
 #include "attnjit/score/block.cuh"
-#include "attnjit/score/packed_mask_params.h"
 #include "attnjit/score/score_shape.h"
 #include "attnjit/tile/tile_use.h"
 
-// Ways of the bits of a packed mask to the registers of the threads that hold its scores. They are
-// read from a source that has the beginning of the plane at hand and params of the mask. read()
-// starts the loads; settle(), once the product is under way, is the first to use what they bring,
-// so that no thread waits for memory ahead of a product.
+// Loads of the bits of a mask to the registers of the threads that hold its scores. A source has
+// the address of the current plane and the params of the mask. read() issues the loads; settle(),
+// called once the product is under way, is the first to use them, so that no thread waits for
+// memory before a product.
 namespace attnjit::kernel {
 
-// Of a plane whose bits lie by rows, for scores with queries in rows.
+// Bits by rows, for scores with queries in rows.
 template <ScoreShape kShape, Extent kExtent>
 struct RowBits {
   static_assert(kShape.queries_in_rows());
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr int kRows = kPerPair ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
-  static constexpr int kWords = ceil_div(kSpans, kPackedWords);  // of a row's bits
-  // Words of a group of kPackedKeys that have keys of the thread.
-  static constexpr int kParts = 8 / kShape.neighbours();
+  static constexpr int kWords = ceil_div(kSpans, kMaskGroupWords);  // of a row's bits
+  // Words of a group of kMaskGroupKeys that have keys of the thread.
+  static constexpr int kHalves = 8 / kShape.neighbours();
   // Groups that the thread's keys of a row may touch: they begin at a multiple of kStep spans.
   static constexpr int kStep = kSpans % 4 == 0 ? 4 : kSpans % 2 == 0 ? 2 : 1;
-  static constexpr int kGroups = ceil_div(kPackedWords - kStep + kSpans, kPackedWords);
+  static constexpr int kGroups = ceil_div(kMaskGroupWords - kStep + kSpans, kMaskGroupWords);
   // Whether the groups of a tile of keys always lie inside of their row.
-  static constexpr bool kInside = kPackedKeys % kShape.block_kv == 0;
+  static constexpr bool kInside = kMaskGroupKeys % kShape.block_kv == 0;
 
-  // Once settled: those of span s follow those of span s - 1, as KeptKeys has them.
-  uint32 word[kRows][kGroups * kParts];
+  // After settle(): bits of span s follow those of span s - 1, as in KeptKeys.
+  uint32 word[kRows][kGroups * kHalves];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
-    const int key = first_key + block.thread_key, first_group = key / kPackedKeys;
-    const int num_groups = source.params.words_per_row / kPackedWords - first_group;
+    const int key = first_key + block.thread_key, first_group = key / kMaskGroupKeys;
+    const int num_groups = source.params.words_per_row / kMaskGroupWords - first_group;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + ScoreShape(kShape).row(r);
-      // Rows past the tensor repeat its last one; their results are never stored.
-      const int num_rows = block.operand_queries * kShape.packed_heads;
+      // Rows past the tensor read its last row; their results are never stored.
+      const int num_rows = block.operand_queries * kShape.pack_gqa_heads;
       const int last = row < num_rows ? row : num_rows - 1;
-      const int64 query = kPerPair ? last / kShape.packed_heads : 0;
+      const int64 query = kPerPair ? last / kShape.pack_gqa_heads : 0;
       const uint32* const words = source.words + query * source.params.words_per_row +
-                                  first_group * kPackedWords + key % 32 / 8;
+                                  first_group * kMaskGroupWords + key % 32 / 8;
 #pragma unroll
       for (int g = 0; g < kGroups; ++g) {
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          word[r][g * kParts + part] =
+        for (int half = 0; half < kHalves; ++half) {
+          word[r][g * kHalves + half] =
               kInside || g < num_groups
-                  ? ptx::load_global_written(words + g * kPackedWords + 2 * part)
+                  ? ptx::load_global_written(words + g * kMaskGroupWords + 2 * half)
                   : 0;
         }
       }
     }
   }
   ATTNJIT_DEVICE void settle(const Block& block, int first_key) {
-    if constexpr (kParts == 2) {
+    if constexpr (kHalves == 2) {
       const int nibble = block.thread_key & 4;
       constexpr uint32 kLow = 0x0f0f0f0fu;
 #pragma unroll
@@ -84,7 +84,7 @@ struct RowBits {
       }
     }
   }
-  // Takes the bits of dropped keys away from KeptKeys.
+  // Clears the bits of dropped keys in KeptKeys.
   template <class K>
   ATTNJIT_DEVICE void keep(K& kept) const {
 #pragma unroll
@@ -114,7 +114,7 @@ struct KeyBits {
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
     // The keys are in one half of 32: their bytes belong to neighbouring words.
     const uint8* const first =
-        reinterpret_cast<const uint8*>(source.words) + packed_byte(first_key + block.thread_key);
+        reinterpret_cast<const uint8*>(source.words) + mask_byte(first_key + block.thread_key);
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) byte[i] = ptx::load_global_now(first + 4 * i);
   }
@@ -130,7 +130,7 @@ struct KeyBits {
   }
 };
 
-// For scores with keys in rows, of a plane whose bits lie by keys, the source's `columns`.
+// Bits by keys (the source's `columns`), for scores with keys in rows.
 template <ScoreShape kShape>
 struct ColumnBits {
   static_assert(!kShape.queries_in_rows());
@@ -139,8 +139,8 @@ struct ColumnBits {
 
   uint32 quarter[kKeys][kTiles];  // of a column: bit i is that of line i of its tile
 
-  // Keys past the tensor are bits too, up to those that its words make up; tiles past the last are
-  // of no query.
+  // Keys past the tensor have bits too, up to the end of the words; tiles past the last one have no
+  // queries.
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
     const int first_tile = block.first_query / kMaskTile, keys = source.params.padded_keys();
@@ -159,7 +159,7 @@ struct ColumnBits {
     }
   }
   ATTNJIT_DEVICE void settle(const Block&, int) {}
-  // Takes the bits of queries that drop a key away from KeptQueries.
+  // Clears the bits of queries that drop a key in KeptQueries.
   template <class K>
   ATTNJIT_DEVICE void keep(K& kept) const {
 #pragma unroll

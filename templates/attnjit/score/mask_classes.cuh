@@ -3,7 +3,7 @@
 #include "attnjit/tile/tile_use.h"
 #include "attnjit/types.h"
 
-// The classes of a mask's tiles of kMaskTile by kMaskTile, united to what a kernel's tile needs.
+// Combines the classes of a mask's tiles of kMaskTile by kMaskTile to the use of a kernel's tile.
 namespace attnjit::kernel {
 
 // Classes that tiles of `size` neighbours touch at most; a tile begins at each multiple of `size`.
@@ -13,8 +13,8 @@ ATTNJIT_INLINE_CONSTEXPR int classes_touched(int size) {
   return ceil_div(kMaskTile - step + size, kMaskTile);
 }
 
-// Those of one axis that the tile of kSize neighbours from `first` on touches, of `count` in all:
-// the first, and the last one at most.
+// The classes along one axis that the tile of kSize neighbours from `first` on touches, out of
+// `count`: the first and the last one.
 struct ClassRange {
   int begin, last;
 
@@ -24,7 +24,7 @@ template <int kSize>
 ATTNJIT_DEVICE ClassRange touched_classes(int first, int count) {
   const int begin = first / kMaskTile;
   int last = count - 1;
-  // Neither a part of a class nor several whole ones: some tiles touch fewer than others.
+  // A tile that is neither a fraction of a class nor several whole classes: some tiles touch fewer.
   if constexpr (kMaskTile % kSize != 0 && kSize % kMaskTile != 0) {
     const int touched = (first + kSize - 1) / kMaskTile;
     last = touched < last ? touched : last;
@@ -33,8 +33,8 @@ ATTNJIT_DEVICE ClassRange touched_classes(int first, int count) {
 }
 
 // The use of the tile of kQueries by kKeys that begins at (first_query, first_key), by `classes`
-// [num_q_tiles][num_kv_tiles]: one decides only if all that are touched agree. One that is looked
-// at twice, where a tile reaches past the mask, changes nothing.
+// [num_q_tiles][num_kv_tiles]: a class decides only if all touched classes agree. A class that is
+// read twice, where a tile reaches past the mask, changes nothing.
 template <int kQueries, int kKeys>
 ATTNJIT_DEVICE TileUse united_use(const uint8* classes, int num_q_tiles, int num_kv_tiles,
                                   int first_query, int first_key) {

@@ -4,12 +4,12 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/score_shape.h"
 
-// Ways of a tensor over (query, key) to the registers of the threads that hold its scores.
+// Loads of a tensor over (query, key) to the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
-// The thread's elements: of each of its rows, or of the one that all share, neighbouring keys of
-// every span (tile/key_order.h), straight from global memory. kVectorized: they are aligned and lie
-// together; kOwnRows: each row has its own.
+// The thread's elements: neighbouring keys of every span (tile/key_order.h) in each of its rows, or
+// in the row that all share, straight from global memory. kVectorized: they are aligned and
+// contiguous; kOwnRows: each row has its own elements.
 template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
 struct OperandRegisters {
   static_assert(kShape.queries_in_rows(), "neighbouring keys lie in a row");
@@ -93,7 +93,7 @@ struct OperandRegisters {
       span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
     }
   }
-  // Zeros if not `inside`, and then nothing is read.
+  // Zeros, without a read, if not `inside`.
   ATTNJIT_DEVICE static void read_vector_if(bool inside, uint32 (&span)[kWords],
                                             const uint8* address) {
 #pragma unroll

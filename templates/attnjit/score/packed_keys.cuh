@@ -2,7 +2,8 @@
 #include "attnjit/score/feature.cuh"
 
 // Policies for a bias or a dbias with one row of the keys of all packed sequences, read where the
-// caller keeps it. Each is the policy for a row per sequence, which begins at the sequence's keys.
+// caller keeps it. Each wraps the policy for a row per sequence, which begins at the sequence's
+// keys.
 namespace attnjit::kernel {
 
 template <class Inner>

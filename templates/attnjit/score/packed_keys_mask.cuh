@@ -10,7 +10,7 @@
 namespace attnjit::kernel {
 
 // Drops keys by a boolean mask with one row of the keys of all packed sequences, of either pass,
-// read where the caller keeps it when the scores are there. Its tiles have no classes, for a
+// read from the caller's memory once the scores are complete. Its tiles have no classes, because a
 // sequence's keys begin anywhere in them.
 template <ScoreShape kShape>
 struct PackedKeysMask : Feature {
@@ -20,7 +20,7 @@ struct PackedKeysMask : Feature {
                            KeyRegisters<kShape, kElementBytes>>;
 
   const ByteMaskParams& params;
-  const uint8* plane;        // of the head at hand, from the sequence's keys on
+  const uint8* plane;        // of the current head, from the sequence's keys on
   const uint8* first_plane;  // of the first head that shares its kv head
   Registers keep;
 
@@ -37,8 +37,7 @@ struct PackedKeysMask : Feature {
   }
   ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kMasked; }
   ATTNJIT_DEVICE TileUse tile_use(int, int, int, int) const { return TileUse::kMasked; }
-  // A key that no query of the kv head keeps is dropped here already, so that a NaN stored there
-  // stays there.
+  // A key that no query of the kv head keeps is not read, so that a NaN there reaches nothing.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     bool kept = false;
     const uint8* source = first_plane + key * params.key_stride;

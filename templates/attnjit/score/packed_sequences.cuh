@@ -8,16 +8,16 @@
 
 namespace attnjit::kernel {
 
-// Packed sequences, as a policy of addresses. The host knows no lengths: it launches the tiles that
-// packed_rows.h numbers, of planes that are heads alone. A thread block turns the number of its
-// tile into a sequence and a tile of it (find_queries, find_keys), and gets the sequence as its
-// batch element, with rows and keys counted from the sequence's own first ones (set_lengths). The
-// loops see a plane of that size; q_begin and kv_begin lead to its rows in the tensors,
-// padded_begin in the arrays of the backward. Tensors have a batch stride of 0. Masks and biases
-// find their plane by the number of the sequence, as they do by that of a batch element, and so do
-// kPagedKeys their row of the block table; their pools know no sequences, and kv_begin is 0.
+// Packed sequences, as a policy of addresses. The host does not know the lengths: it launches the
+// tiles that packed_rows.h numbers, and a plane is a head. A thread block converts the number of
+// its tile to a sequence and a tile of that sequence (find_queries, find_keys) and takes the
+// sequence as its batch element, with rows and keys counted from the sequence's first ones
+// (set_lengths). The loops see a plane of that size; q_begin and kv_begin are its first rows in the
+// tensors, padded_begin in the arrays of the backward. Tensors have a batch stride of 0. Masks and
+// biases index their plane by the number of the sequence instead of the batch element. With
+// kPagedKeys the block table does so too; pools have no sequences, and kv_begin is 0.
 //
-// Rows past the last sequence are those of one more that has no keys and no row in use.
+// Rows past the last sequence form one more sequence without keys and without a row in use.
 template <bool kPagedKeys>
 struct PackedSequences : Feature {
   static constexpr bool kNarrows = true, kPacksSequences = true;
@@ -32,7 +32,7 @@ struct PackedSequences : Feature {
     sequence = found.sequence;
     return found.tile;
   }
-  // The blocks of rows, for a kernel that does not number them.
+  // The number of blocks of rows, for a kernel that does not number them itself.
   ATTNJIT_DEVICE const PackedWork& packed_work() const { return params.work; }
   ATTNJIT_DEVICE int find_keys(int& sequence, int tile, int size) const {
     const PackedTile found = find_tile(params.kv, tile, size);
@@ -46,7 +46,7 @@ struct PackedSequences : Feature {
     const PackedRange q = range_of(params.q, sequence);
     const PackedRange kv =
         keys_of_sequence<kPagedKeys>(params.q, params.kv, params.used_kv, sequence);
-    // Readers of an operand look at no key, but may compute where a plane begins.
+    // Readers of an operand read no key then, but may compute the address of a plane.
     if (!exists) block.batch = sequence - 1;
     block.tensor_batch = 0;
     block.seqlen_q = q.size;
@@ -57,14 +57,14 @@ struct PackedSequences : Feature {
     block.padded_rows = round_up(q.size, kRowBlock);
     const int queries = exists ? rows_in_use(params.used_q, sequence, q.size) : 0;
     const int keys = exists ? keys_in_use(sequence, kv.size) : 0;
-    // One at least, which is read where a block of rows has none.
+    // At least one, which is read where a block of rows has none.
     const int most_queries = lower(q.size, params.operand_queries);
     block.operand_queries = most_queries > 1 ? most_queries : 1;
     block.operand_keys = lower(kv.size, params.operand_keys);
     block.query_len = lower(queries, params.operand_queries);
     block.kv_len = lower(keys, params.operand_keys);
-    block.hidden_queries = queries - block.query_len;
-    block.hidden_keys = keys - block.kv_len;
+    block.dropped_queries = queries - block.query_len;
+    block.dropped_keys = keys - block.kv_len;
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     if (owner.query >= block.query_len) row.sum = 0.0f;

@@ -15,8 +15,8 @@ namespace attnjit::kernel {
 
 // Paged keys, as a policy of addresses: K and V are pools of pages of kSize keys, and a table says
 // which page holds the keys of a batch element from j kSize on. The loops count keys as if they
-// lay one after another; where a tile lies is asked here. Entries of pages without a key that the
-// block of rows may see are not looked at.
+// were contiguous; this policy gives the addresses of a tile. Entries of pages without a key that
+// the block of rows may see are not read.
 template <int kSize>
 struct PagedKeys : Feature {
   static constexpr int kPageSize = kSize;
@@ -30,8 +30,8 @@ struct PagedKeys : Feature {
     pages = params.pages + block.batch * params.stride;
   }
 
-  // Looks up the pages of the tile of kKeys keys that begins at `first_key`, those that have any of
-  // `keys`: a page without any is -1. Warps call it whole.
+  // Looks up the pages of the tile of kKeys keys that begins at `first_key`; a page without any of
+  // `keys` is -1. All lanes of a warp call it.
   template <int kKeys>
   ATTNJIT_DEVICE TilePages<kKeys, kSize> find_pages(int first_key, const KeyRange& keys) const {
     using Pages = TilePages<kKeys, kSize>;
@@ -53,18 +53,18 @@ struct PagedKeys : Feature {
   ATTNJIT_DEVICE void load_keys(const SharedTile<kKeys, kPadded>& tile,
                                 const TilePages<kKeys, kSize>& found, int first_key,
                                 const uint16* head, const RowStrides& strides, Keep keep) const {
-    constexpr int kPiece = keys_of_piece(kSize, kKeys);
+    constexpr int kPageKeys = keys_of_page(kSize, kKeys);
     constexpr int kPass = kRowsOfPass<kThreads, kPadded>;
-    if constexpr (kSize % kPiece == 0 && kKeys % kPiece == 0 && kPiece >= kPass) {
-      constexpr int kUnrolled = 8 * kPass >= kPiece ? 8 * kPass / kPiece : 1;
+    if constexpr (kSize % kPageKeys == 0 && kKeys % kPageKeys == 0 && kPageKeys >= kPass) {
+      constexpr int kUnrolled = 8 * kPass >= kPageKeys ? 8 * kPass / kPageKeys : 1;
 #pragma unroll kUnrolled
-      for (int first = 0; first < kKeys; first += kPiece) {
+      for (int first = 0; first < kKeys; first += kPageKeys) {
         const auto source = [row_stride = strides.row, first,
                              source = address(head, strides, first_key + first,
-                                              found.at(first / kPiece))](int row) {
+                                              found.at(first / kPageKeys))](int row) {
           return source + (row - first) * row_stride;
         };
-        load_rows<kAligned, kColumns, kThreads, kPiece>(tile, first, source, keep);
+        load_rows<kAligned, kColumns, kThreads, kPageKeys>(tile, first, source, keep);
       }
     } else {
       gather_tile<kAligned, kColumns, kThreads>(
@@ -77,14 +77,14 @@ struct PagedKeys : Feature {
                                               int key, int64 page) {
     return head + page * strides.batch + row_of(key) * strides.row;
   }
-  // The place of that tile for the copy engine, page by page: a page -1 lies outside of the pool,
-  // where the engine reads zeros. Warps call it whole.
+  // The coordinates of that tile for the copy engine, page by page: page -1 lies outside of the
+  // pool, where the engine reads zeros. All lanes of a warp call it.
   template <int kKeys>
   ATTNJIT_DEVICE static auto tile_source(const PagedTile<kKeys, kSize>& tile) {
-    constexpr int kPieces = kKeys / keys_of_piece(kSize, kKeys);
-    KeySource<kPieces> source{row_of(tile.first_key), tile.head, {}};
+    constexpr int kPages = kKeys / keys_of_page(kSize, kKeys);
+    KeySource<kPages> source{row_of(tile.first_key), tile.head, {}};
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) source.batch[i] = tile.pages.at(i);
+    for (int i = 0; i < kPages; ++i) source.batch[i] = tile.pages.at(i);
     return source;
   }
 

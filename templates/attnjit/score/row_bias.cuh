@@ -4,8 +4,8 @@
 
 namespace attnjit::kernel {
 
-// A bias that is the same for all keys of a row. It shifts the row's logarithm of the sum and
-// leaves the output alone, so nothing happens in the main loop; at -inf the row is dead.
+// A bias that is the same for all keys of a row. It shifts the row's lse and does not change the
+// output, so the main loop has no code for it; at -inf the row is dead.
 template <DType kDType>
 struct RowBias : Feature {
   const OperandParams& params;

@@ -20,7 +20,7 @@ struct RowMask : Feature {
   ATTNJIT_DEVICE void narrow(Team team, const Block& block, KeyRange& keys) {
     bool any = false;
     for (int row = block.first_row + team.index(); row < block.end_row; row += Team::kSize) {
-      any |= keeps(block, owner_of<kShape.packed_heads>(block, row));
+      any |= keeps(block, owner_of<kShape.pack_gqa_heads>(block, row));
     }
     if (!team.any(any)) keys.end = keys.begin;
   }

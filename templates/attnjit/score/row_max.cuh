@@ -15,8 +15,8 @@ struct RowMax : Feature {
 
   ATTNJIT_DEVICE explicit RowMax(const RowMaxParams& p) : params(p) {}
 
-  // Writes that of a row to `slot`, one lane of its quad. row.max is the largest score of its keys,
-  // before `features` say of the row as a whole what they have to say.
+  // Writes the largest score of a row to `slot`, by one lane of its quad. row.max is the maximum
+  // over its keys, before `features` change the row as a whole.
   template <class Features>
   ATTNJIT_DEVICE void write_max(Features& features, const Block& block, const RowOwner& owner,
                                 RowState row, int64 slot) const {

@@ -2,7 +2,7 @@
 
 namespace attnjit::kernel {
 
-// The place of the largest scores of rows.
+// The array of the largest scores of rows.
 struct RowMaxParams {
   float* target;  // [row of lse][split]
 };

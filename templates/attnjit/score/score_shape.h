@@ -7,10 +7,11 @@ namespace attnjit::kernel {
 // Which axis of a fragment of scores runs along the queries; the keys have the other one.
 enum class QueryAxis : int { kRows = 0, kColumns = 1 };
 
-// The scores that a thread holds at a time, and whose they are: all that features know of a kernel.
+// The scores that a thread holds at a time, and their positions: the only thing that features know
+// of a kernel.
 //
 // Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs
-// where heads are packed. The thread's scores lie in lines, one for each of its rows. A row is
+// with pack_gqa. The thread's scores lie in lines, one for each of its rows. A row is
 // given as its distance from the thread's first row, Block::thread_row, a key as that from its
 // first key, Block::thread_key: constants once loops are unrolled.
 struct ScoreShape {
@@ -19,9 +20,9 @@ struct ScoreShape {
   int groups;            // of the fragments, 8 columns each
   int block_q;           // rows of a tile of the thread block
   int block_kv;          // its keys
-  int packed_heads;      // query heads that alternate in the rows; 1: rows are queries
+  int pack_gqa_heads;    // query heads that alternate in the rows; 1: rows are queries
   int gqa_ratio;         // query heads that share a kv head
-  int strided_keys = 0;  // of a piece in StridedKeyOrder, 0: the order is KeyOrder
+  int strided_keys = 0;  // of a box in StridedKeyOrder, 0: the order is KeyOrder
 
   ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
   // Keys that the scores verbs see at a time.

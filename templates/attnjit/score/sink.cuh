@@ -14,7 +14,7 @@ struct Sink : Feature {
 
   template <class Row>
   ATTNJIT_DEVICE void close(const Block& block, Row& row) {
-    if (row.owner.query >= block.query_len + block.hidden_queries) return;
+    if (row.owner.query >= block.query_len + block.dropped_queries) return;
     const float sink = load_sink<kDType>(params, row.owner.head);
     if (sink == -ptx::infinity()) return;
     if (row.keys_lse == -ptx::infinity()) {

@@ -9,8 +9,8 @@ struct SinkParams {
   int64 head_stride;
 };
 
-// The least lse of a row with a live key: above the sink, if only by the last digits of a float. A
-// row in use without one has the sink itself, which tells the backward that it is dead.
+// The least lse of a row with a live key: above the sink, at least in the last digits of a float. A
+// row in use without a live key has the sink itself, which tells the backward that it is dead.
 ATTNJIT_CONSTEXPR float least_live_lse(float sink) {
   return sink + (sink < 0.0f ? -sink : sink) * 0x1p-22f + 0x1p-60f;
 }

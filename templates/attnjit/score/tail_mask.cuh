@@ -7,8 +7,8 @@
 namespace attnjit::kernel {
 
 // Drops some of the last keys in use by a boolean mask that has a column for each query, as drafts
-// of a tree see their ancestors alone. It is small and read where it lies; tiles before the tail
-// run without it.
+// of a tree see only their ancestors. It is small and read from the caller's memory; tiles before
+// the tail run without it.
 template <ScoreShape kShape>
 struct TailMask : Feature {
   const TailMaskParams& params;
@@ -34,7 +34,7 @@ struct TailMask : Feature {
   ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
-      const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.packed_heads;
+      const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.pack_gqa_heads;
       // Results of rows past the tensor are never stored.
       const int last = block.seqlen_q - 1;
       const uint8* row = plane + (query < last ? query : last) * params.query_stride;

@@ -6,7 +6,7 @@
 #include "attnjit/score/operand.cuh"
 #include "attnjit/tensor_map.h"
 
-// Ways of a tensor over (query, key) to the registers of threads whose scores have keys in rows.
+// Loads of a tensor over (query, key) to the registers of threads whose scores have keys in rows.
 namespace attnjit::kernel {
 
 template <int kElementBytes>
@@ -58,7 +58,7 @@ struct TransposedRegisters {
 
   uint32 word[kShape.lines()][2];  // of keys 8 apart
 
-  // Reads from a source as OperandRegisters::read() does. Those past the tensor repeat its last
+  // Reads from a source as OperandRegisters::read() does. Elements past the tensor repeat its last
   // ones: their scores are dropped.
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {

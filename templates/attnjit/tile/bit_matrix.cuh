@@ -46,7 +46,7 @@ ATTNJIT_DEVICE uint32 transpose_pairs(uint32 word) {
   return word ^ blocks ^ blocks << 12;
 }
 
-// A column of a mask in the order of packed_mask_params.h: pair t of each eight bits, in quarter t.
+// A column of a mask in the order of bit_mask_params.h: pair t of each eight bits, in quarter t.
 ATTNJIT_DEVICE ptx::Vector8 quarters_of(const uint32 (&column)[2]) {
   const uint32 low = transpose_pairs(column[0]), high = transpose_pairs(column[1]);
   return {{ptx::permute_bytes(low, high, 0x5140), ptx::permute_bytes(low, high, 0x7362)}};

@@ -7,19 +7,19 @@
 
 namespace attnjit::kernel {
 
-// Sets rows of a SlabTile to zero, by a warp: four lines at a time, eight lanes each.
-template <class Tile, class Hidden>
-ATTNJIT_DEVICE void clear_rows(uint32 tile, Hidden hidden) {
+// Zero-fills rows of a SlabTile, by a warp: four lines at a time, eight lanes each.
+template <class Tile, class Unread>
+ATTNJIT_DEVICE void clear_rows(uint32 tile, Unread unread) {
   const int chunk = ptx::lane_index() & 7;
   for (int row = ptx::lane_index() >> 3; row < Tile::kHeight; row += 4) {
-    if (!hidden(row)) continue;
+    if (!unread(row)) continue;
     for (int slab = 0; slab < Tile::kSlabs; ++slab) {
       ptx::store_shared_16(tile + Tile::rows_on(slab * Tile::kHeight + row) + 16 * chunk, {});
     }
   }
 }
-// Makes what the warp has written visible to threads that wait for `full`.
-ATTNJIT_DEVICE void show_rows(uint32 full) {
+// Makes the warp's writes visible to threads that wait for `full`.
+ATTNJIT_DEVICE void publish_rows(uint32 full) {
   ptx::fence_async_proxy();
   ptx::warp_sync();  // all rows are zero
   ptx::barrier_arrive_if(ptx::lane_index() == 0, full);

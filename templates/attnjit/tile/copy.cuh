@@ -5,10 +5,10 @@
 
 namespace attnjit::kernel {
 
-// How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
-// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll is
-// for visits that are one instruction, and of those at most eight: the addresses of more cost wide
-// heads registers that they do not have.
+// Visits the 16-byte chunks of a tile by the threads of a block: neighbours take neighbouring
+// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll, at
+// most eight, is for visits of one instruction: the addresses of more visits take registers that
+// wide heads do not have.
 template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
 ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
   constexpr int kRowsPerPass = kThreads / kChunks;

@@ -5,9 +5,10 @@
 
 namespace attnjit::kernel {
 
-// A tile of scores on their way from the warps that compute them to those that multiply by them:
-// [kRows][kColumns] of 16-bit elements; kColumns is 32 or a multiple of 64. As SharedTile, but its
-// twist also keeps the stores apart that write four chunks in each of two rows at a time.
+// A tile of scores between the warps that compute them and the warps that multiply by them:
+// [kRows][kColumns] of 16-bit elements; kColumns is 32 or a multiple of 64. Like SharedTile, but
+// its twist also avoids bank conflicts of stores that write four chunks in each of two rows at a
+// time.
 template <int kRows, int kColumns>
 struct ScoreTile {
   uint32 base;  // a multiple of 128
@@ -17,9 +18,9 @@ struct ScoreTile {
   }
 };
 
-// Addresses of chunks in a tile around a place that differs from lane to lane, so that one xor per
-// chunk is left for the inner loop, and an offset that the instruction holds. Both twists are
-// linear over xor: they may be taken bit by bit. The tile's columns are 32 or a multiple of 64.
+// Addresses of chunks in a tile relative to a position of the lane: the inner loop has one xor per
+// chunk and an immediate offset. Both twists are linear over xor, so they apply bit by bit. The
+// tile's columns are 32 or a multiple of 64.
 template <class Tile, int kRows, int kChunks>
 struct TileCursor {
   static constexpr int kLineBytes = kChunks < 8 ? 64 : 128;
@@ -32,8 +33,8 @@ struct TileCursor {
       : line(base + row * kLineBytes + (chunk / (kMask + 1)) * (kRows * 128) +
              (((Tile::twist(row) >> kShift ^ chunk) & kMask) << 4)) {}
 
-  // `rows` and `chunks` further, both known at compile time; they share no bit with where the
-  // cursor stands.
+  // `rows` and `chunks` further, both known at compile time; they share no bit with the cursor's
+  // position.
   ATTNJIT_DEVICE uint32 at(int rows, int chunks) const {
     const int twisted = (Tile::twist(rows) >> kShift ^ chunks) & kMask;
     return (line ^ (twisted << 4)) + rows * kLineBytes + chunks / (kMask + 1) * (kRows * 128);
@@ -45,7 +46,7 @@ ATTNJIT_DEVICE auto cursor(const ScoreTile<kRows, kColumns>& tile, int row, int 
   return TileCursor<ScoreTile<kRows, kColumns>, kRows, kColumns / 8>(tile.base, row, chunk);
 }
 
-// Stands for a TileCursor where a tile's columns do not allow one: every address is computed.
+// Replaces TileCursor where a tile's columns do not allow one: every address is computed.
 template <class Tile>
 struct SlowCursor {
   Tile tile;

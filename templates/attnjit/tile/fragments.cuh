@@ -9,9 +9,9 @@ namespace attnjit::kernel {
 template <int kRowTiles>
 using RowValues = float[kRowTiles][2];
 
-// A thread's part of a tile that the matrix instructions compute or multiply by, in fp32: row tiles
-// of 16 rows, groups of 8 columns. Of each, lane l holds rows l / 4 (h = 0) and l / 4 + 8 (h = 1)
-// and columns 2 (l % 4) and the next one: elements 2 h and 2 h + 1.
+// A thread's share of a tile that the matrix instructions compute or multiply by, in fp32: row
+// tiles of 16 rows, groups of 8 columns. In each, lane l holds rows l / 4 (h = 0) and l / 4 + 8 (h
+// = 1) and columns 2 (l % 4) and the next one: elements 2 h and 2 h + 1.
 template <int kRowTiles, int kGroups>
 struct Fragments {
   float element[kRowTiles][kGroups][4];

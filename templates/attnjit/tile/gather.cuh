@@ -6,9 +6,9 @@
 
 namespace attnjit::kernel {
 
-// As load_tile(), of rows that lie in different places: address(row, find(row)). A thread finds the
-// places of up to eight of its rows before it starts their copies, so that the latencies are paid
-// together. Warps call find() whole, of any row.
+// Like load_tile(), for rows at separate addresses: address(row, find(row)). A thread finds the
+// addresses of up to eight of its rows before it starts their copies, so that the latencies
+// overlap. All lanes of a warp call find(), for any row.
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Find,
           class Address, class Keep>
 ATTNJIT_DEVICE void gather_tile(const SharedTile<kRows, kPadded>& tile, Find find, Address address,

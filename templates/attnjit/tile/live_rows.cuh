@@ -9,8 +9,8 @@
 
 namespace attnjit::kernel {
 
-// Which rows of a tile of up to 128 queries are live, a bit each. No array: one with a run-time
-// index would leave the registers.
+// The live rows of a tile of up to 128 queries, a bit each. Not an array: with a run-time index it
+// would lie in local memory.
 struct LiveRows {
   uint64 low = 0, high = 0;  // rows 0 ... 63 and 64 ... 127
 
@@ -45,7 +45,7 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
   constexpr bool kSteady = kAligned && kColumns == kPadded && kThreads % kChunks == 0 &&
                            kRows % kStep == 0 && (kStep & (kStep - 1)) == 0 && kStep <= 32;
   if constexpr (kSteady) {
-    // All that differs from chunk to chunk is known at compile time but the step of the pointer.
+    // Except for the step of the pointer, all differences between chunks are known at compile time.
     const int thread = kFresh ? ptx::opaque(ptx::thread_index()) : ptx::thread_index();
     const int row = thread / kChunks;
     const int chunk = thread % kChunks;

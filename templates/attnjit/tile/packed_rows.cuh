@@ -8,7 +8,7 @@
 namespace attnjit::kernel {
 
 // The first row of a sequence. The caller's numbers are clamped to the tensor, and the first counts
-// as 0. Sequence num_sequences has the rows that belong to none.
+// as 0. Sequence num_sequences has the rows that belong to no sequence.
 ATTNJIT_DEVICE int begin_of(const PackedRows& rows, int sequence) {
   if (sequence == 0) return 0;
   if (sequence > rows.num_sequences) return rows.num_rows;
@@ -24,9 +24,8 @@ ATTNJIT_DEVICE PackedRange range_of(const PackedRows& rows, int sequence) {
   return {begin, end > begin ? end - begin : 0};
 }
 
-// The tile of number `tile`, where tiles have `size` rows, kHeads of each query. Lanes look at a
-// 32nd of the sequences each, and at a 32nd of what is left, so that their latencies are paid
-// together.
+// The tile of number `tile`, where tiles have `size` rows, kHeads of each query. Each lane tests a
+// 32nd of the sequences, then a 32nd of the rest, so that latencies overlap.
 template <int kHeads = 1>
 ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) {
   const auto first_tile = [&](int sequence) {
@@ -42,7 +41,7 @@ ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) 
     sequence += skipped;
     count = count - skipped < step ? count - skipped : step;
   }
-  // Numbers that the caller must not give may leave no sequence that has begun.
+  // With invalid numbers no sequence may have begun.
   const int within = tile - first_tile(sequence);
   return {sequence, within > 0 ? within : 0};
 }

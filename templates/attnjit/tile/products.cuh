@@ -6,9 +6,9 @@
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/key_order.h"
 
-// The products of the backward on tiles in shared memory. Each adds a warp's part of the result,
-// fragments [row tile of 16][group of 8 columns], to its accumulator. Rows of A begin at a multiple
-// of what the warp takes of them, and so do keys.
+// The products of the backward on tiles in shared memory. Each adds a warp's share of the result,
+// fragments [row tile of 16][group of 8 columns], to its accumulator. Rows of A, and keys, begin at
+// a multiple of the warp's number of them.
 namespace attnjit::kernel {
 
 // sum += A B^T for rows first_row ... of A and rows first_key ... of B, whose order is KeyOrder's:

@@ -12,7 +12,7 @@ ATTNJIT_DEVICE void trade(uint32& first, uint32& second, bool further, int dista
 }
 
 // Lane t of a quad holds the columns 2t and 2t + 1 of four groups of 8, a word each: the lanes
-// trade words until each has the group t, 16 bytes of a row.
+// exchange words until each has the group t, 16 bytes of a row.
 ATTNJIT_DEVICE void gather_group(uint32 (&word)[4]) {
   const int lane = ptx::lane_index();
   const bool odd = (lane & 1) != 0, high = (lane & 2) != 0;

@@ -4,8 +4,8 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/tile/fragments.cuh"
 
-// The largest scores of a thread's rows, beside a softmax that keeps no maximum. Nothing where they
-// are not kept.
+// The largest scores of a thread's rows, for a softmax that keeps no maximum. Empty where the
+// config has no row_max.
 namespace attnjit::kernel {
 
 template <bool kKept, int kRowTiles>
@@ -26,7 +26,7 @@ struct RowMaxima<true, kRowTiles> {
       for (int h = 0; h < 2; ++h) highest[m][h] = -ptx::infinity();
     }
   }
-  // Takes a tile's scores in, -inf where they are dropped.
+  // Updates the maxima with a tile's scores, -inf where they are dropped.
   template <int kGroups>
   ATTNJIT_DEVICE void see(const Fragments<kRowTiles, kGroups>& scores) {
 #pragma unroll
@@ -35,14 +35,14 @@ struct RowMaxima<true, kRowTiles> {
       for (int h = 0; h < 2; ++h) highest[m][h] = fmaxf(highest[m][h], scores.row_max(m, h));
     }
   }
-  // That of all keys of a row. Warps call it whole.
+  // The maximum over all keys of a row. All lanes of a warp call it.
   ATTNJIT_DEVICE float of(int m, int h) const { return ptx::quad_max(highest[m][h]); }
 };
 
-// The same of one row tile in shared memory, for a kernel without a register to spare: in them they
-// made one of 128 columns spill 240 bytes (ptxas 13.0). Each thread has places of its own: kPitch
-// bytes apart for its two rows, and again for every other index, so that those of a index are there
-// until the end of the next.
+// The same for one row tile in shared memory, for a kernel without a register to spare: in
+// registers they made D128 spill 240 bytes (ptxas 13.0). Each thread has its own words, kPitch
+// bytes apart for its two rows and for even and odd indices, so that the maxima of an index last
+// until the end of the next one.
 template <bool kKept, int kPitch>
 struct SharedRowMaxima {
   uint32 place;

@@ -5,7 +5,7 @@ namespace attnjit::kernel {
 
 ATTNJIT_DEVICE int lower(int a, int b) { return a < b ? a : b; }
 
-// Rows or keys in use of a sequence, of `limit` that it has; all without `lengths`.
+// Rows or keys in use of a sequence that has `limit` of them; all without `lengths`.
 ATTNJIT_DEVICE int rows_in_use(const int32* lengths, int sequence, int limit) {
   if (lengths == nullptr) return limit;
   const int length = ptx::load_global(lengths + sequence);
@@ -13,7 +13,7 @@ ATTNJIT_DEVICE int rows_in_use(const int32* lengths, int sequence, int limit) {
 }
 
 // The keys of one of the sequences of `q`: those from its begin in `kv` to the next one, or, where
-// keys are paged, those in use, which its row of the block table counts from 0.
+// keys are paged, those in use, counted from 0 in its row of the block table.
 template <bool kPagedKeys>
 ATTNJIT_DEVICE PackedRange keys_of_sequence(const PackedRows& q, const PackedRows& kv,
                                             const int32* used_kv, int sequence) {

@@ -27,7 +27,7 @@ ATTNJIT_DEVICE void hold(First& first, Second& second, Others&... others) {
   (hold(others), ...);
 }
 
-// Step i, two groups, of an operand in registers: scores, rounded and packed.
+// Step i, two groups, of an operand in registers: rounded scores, two to a word.
 template <int kGroups>
 ATTNJIT_DEVICE auto& operand_step(uint32 (&operand)[kGroups][2], int i) {
   return reinterpret_cast<uint32(&)[4]>(operand[2 * i]);

@@ -11,14 +11,14 @@ template <class Tile>
 struct KMajor {
   uint64 descriptor;
 
-  // That of step i, which is 16 deep.
+  // The descriptor of step i, which is 16 deep.
   ATTNJIT_DEVICE uint64 step(int i) const { return descriptor + Tile::columns_on(16 * i) / 16; }
-  // That of buffer `index` of a ring, whose buffers are `bytes` apart.
+  // The descriptor of buffer `index` of a ring, whose buffers are `bytes` apart.
   ATTNJIT_DEVICE KMajor of_buffer(uint32 index, int bytes = Tile::kBytes) const {
     return {descriptor + index * (bytes / 16)};
   }
 };
-// The same of one whose rows are the depth.
+// The same for a SlabTile whose rows are the depth.
 template <class Tile>
 struct MnMajor {
   uint64 descriptor;
@@ -41,14 +41,13 @@ struct SlabTile {
   static constexpr int kBytes = kSlabs * kSlabBytes;
   static constexpr int kGroupBytes = 8 * kLineBytes;  // of rows, after which the swizzle repeats
 
-  // Bytes to a row, a multiple of 8 where it is that of a descriptor; to a column, a multiple
-  // of 16.
+  // The offset of a row, a multiple of 8 for a descriptor; of a column, a multiple of 16.
   ATTNJIT_DEVICE static constexpr int rows_on(int row) { return row * kLineBytes; }
   ATTNJIT_DEVICE static constexpr int columns_on(int column) {
     return column % 64 * 2 + column / 64 * kSlabBytes;
   }
 
-  // Descriptors of the tile at `address`, or of one's rows from there on.
+  // Descriptors of the tile at `address`, or of its rows from there on.
   ATTNJIT_DEVICE static KMajor<SlabTile> k_major(uint32 address) {
     return {ptx::matrix_descriptor(address, 16, kGroupBytes)};
   }

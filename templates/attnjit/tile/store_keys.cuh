@@ -6,9 +6,9 @@
 
 namespace attnjit::kernel {
 
-// The place of the lane's first four keys of row half `h` in a piece of 16 rows by 32 keys; the
-// other four follow 128 floats later. The lane holds keys 8 (lane % 4) ... of rows lane / 4 and
-// + 8.
+// The offset of the lane's first four keys of row half `h` in a fragment of 16 rows by 32 keys; the
+// other four follow 128 floats later. The lane holds keys 8 (lane % 4) ... of rows lane / 4 and +
+// 8.
 ATTNJIT_DEVICE int bias_fragment_slot(int h) { return 256 * h + 4 * ptx::lane_index(); }
 
 // Writes the first `keys` of eight neighbouring keys of a row, rounded to kDType, to element

@@ -5,38 +5,35 @@
 
 namespace attnjit::kernel {
 
-// A tile of keys of one head, all of one batch element, or as many of each of kPieces pages, which
-// take the place of batch elements.
-template <int kPieces = 1>
+// A tile of keys of one head, all of one batch element, or as many of each of kPages pages, which
+// replace the batch element.
+template <int kPages = 1>
 struct KeySource {
   int first_key, head;
-  int batch[kPieces];
+  int batch[kPages];
 };
 
-// Starts loading kKeys keys by kColumns columns in StridedKeyOrder, piece by piece; one thread
-// does. The rows of a piece are fours of neighbours to the map of the tensor, or twos, which has
-// only whole fours of its `seqlen_kv` keys. A tile with others is loaded row of four by row of
-// four, every fourth row at a time. Tiles of kAnywhere begin at any row of a four, so boxes have
-// one row of each.
-template <int kColumns, int kKeys, bool kAnywhere = false, int kPieces = 1>
+// Starts loading kKeys keys by kColumns columns in StridedKeyOrder, page by page; one thread does.
+// The map of the tensor has rows in groups of four neighbours, or two, and only the whole groups of
+// its `seqlen_kv` keys. A tile with other keys is loaded by `tail`, every fourth row at a time.
+// Tiles of kAnywhere begin at any row of a group, so a box has one row of each group.
+template <int kColumns, int kKeys, bool kAnywhere = false, int kPages = 1>
 ATTNJIT_DEVICE void load_strided_keys(uint32 tile, const TensorMap& map, const TensorMap& tail,
-                                      uint32 full, const KeySource<kPieces>& source,
-                                      int seqlen_kv) {
-  static_assert(kPieces == 1 || !kAnywhere);
-  constexpr int kPiece = kKeys / kPieces, kStride = StridedKeyOrder::stride(kPiece);
+                                      uint32 full, const KeySource<kPages>& source, int seqlen_kv) {
+  static_assert(kPages == 1 || !kAnywhere);
+  constexpr int kPageKeys = kKeys / kPages, kStride = StridedKeyOrder::stride(kPageKeys);
   const int fours = seqlen_kv / 4 * 4;
-  const bool whole = kPieces > 1 || fours == seqlen_kv || source.first_key + kKeys <= fours;
+  const bool whole = kPages > 1 || fours == seqlen_kv || source.first_key + kKeys <= fours;
 #pragma unroll 1
   for (int slab = 0; slab < kColumns / 64; ++slab, tile += kKeys * 128) {
     if (whole && !kAnywhere) {
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        ptx::tensor_load(tile + i * kPiece * 128, map, full, 64 * slab, source.first_key / kStride,
-                         0, source.head, source.batch[i]);
+      for (int i = 0; i < kPages; ++i) {
+        ptx::tensor_load(tile + i * kPageKeys * 128, map, full, 64 * slab,
+                         source.first_key / kStride, 0, source.head, source.batch[i]);
       }
     } else if (whole) {
-      // Unrolled: what a turn computes has the latency of uniform registers, and others wait for
-      // it.
+      // Unrolled: an iteration has the latency of uniform registers, and other warps wait for it.
 #pragma unroll
       for (int row = 0; row < 4; ++row) {
         const uint32 key = source.first_key + row;
@@ -44,7 +41,7 @@ ATTNJIT_DEVICE void load_strided_keys(uint32 tile, const TensorMap& map, const T
                          static_cast<int>(key / 4), static_cast<int>(key % 4), source.head,
                          source.batch[0]);
       }
-    } else if constexpr (kPieces == 1) {
+    } else if constexpr (kPages == 1) {
 #pragma unroll 1
       for (int row = 0; row < 4; ++row) {
         ptx::tensor_load(tile + row * kKeys / 4 * 128, tail, full, 64 * slab,

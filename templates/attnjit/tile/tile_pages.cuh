@@ -4,11 +4,11 @@
 
 namespace attnjit::kernel {
 
-// The pages that hold a tile of kKeys keys, where pages have kSize each. A lane of a warp has the
-// number of every 32nd of them, so that one access to the table brings all.
+// The pages that hold a tile of kKeys keys, where pages have kSize each. A lane of a warp holds
+// every 32nd of their numbers, so that one access to the table reads all.
 template <int kKeys, int kSize>
 struct TilePages {
-  // A tile begins anywhere in a page unless one is a part of the other.
+  // A tile begins anywhere in a page unless one divides the other.
   static constexpr int kCount = kSize % kKeys == 0   ? 1
                                 : kKeys % kSize == 0 ? kKeys / kSize
                                                      : ceil_div(kKeys - 1, kSize) + 1;
@@ -16,9 +16,10 @@ struct TilePages {
 
   uint32 word[kWords];
 
-  // The page of the tile that `lane` has in a word; a single one is known to all.
+  // The page of the tile that `lane` holds in a word; all lanes hold a single page.
   ATTNJIT_DEVICE static int index(int i, int lane) { return kCount == 1 ? 0 : 32 * i + lane; }
-  // The number of page `index` of the tile; lanes may ask for different ones. Warps call it whole.
+  // The number of page `index` of the tile; `index` may differ between lanes. All lanes of a warp
+  // call it.
   ATTNJIT_DEVICE int at(int index) const {
     if constexpr (kCount == 1) return static_cast<int>(word[0]);
     uint32 page = ptx::warp_broadcast(word[0], index & 31);

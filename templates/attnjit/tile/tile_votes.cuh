@@ -7,14 +7,15 @@
 
 namespace attnjit::kernel {
 
-// The uses of the 32 tiles of keys at hand, as bits: each lane finds out about one tile, and two
-// votes tell all of them.
+// The uses of the current 32 tiles of keys, as bits: each lane determines one, and two votes pass
+// them to all lanes.
 struct TileVotes {
-  int known = -1;  // the group of 32 tiles at hand
+  int known = -1;  // the current group of 32 tiles
   uint32 active = 0, partial = 0;
 
   ATTNJIT_DEVICE void begin() { known = -1; }
-  // The use of `tile`, by use_of(tile) of those whose group it is in. Warps call it whole.
+  // The use of `tile`; use_of(tile) is called for the tiles of its group. All lanes of a warp call
+  // it.
   template <class UseOf>
   ATTNJIT_DEVICE TileUse use(int tile, UseOf use_of) {
     if (tile / 32 != known) {

@@ -1,6 +1,6 @@
 // attn_fwd fp16 d64 gqa1 mask=1k | q64 kv64 s2 w4 b2 max_free
 #include "attnjit/forward/mma/kernel.cuh"
-#include "attnjit/score/packed_mask.cuh"
+#include "attnjit/score/bit_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -25,8 +25,8 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
     const __grid_constant__ ForwardParams params,
-    const __grid_constant__ PackedMaskParams mask) {
+    const __grid_constant__ BitMaskParams mask) {
   forward_mma<kConfig>(params,
-    PackedMask<kScores, Extent::kPerKey>(mask),
+    BitMask<kScores, Extent::kPerKey>(mask),
     Length<kScores>());
 }

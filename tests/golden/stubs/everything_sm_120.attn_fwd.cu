@@ -2,7 +2,7 @@
 #include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/seqlens.cuh"
 #include "attnjit/score/bias.cuh"
-#include "attnjit/score/packed_mask.cuh"
+#include "attnjit/score/bit_mask.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;
@@ -29,11 +29,11 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ SeqlensParams seqlens,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ PackedMaskParams mask,
+    const __grid_constant__ BitMaskParams mask,
     const __grid_constant__ BandParams band) {
   forward_mma<kConfig>(params,
     Seqlens(seqlens),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, false>(bias),
-    PackedMask<kScores, Extent::kPerPair>(mask),
+    BitMask<kScores, Extent::kPerPair>(mask),
     Band<kScores, true, true>(band));
 }

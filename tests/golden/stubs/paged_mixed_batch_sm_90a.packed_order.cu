@@ -5,7 +5,7 @@ using namespace attnjit::kernel;
 
 inline constexpr PackedOrderConfig kConfig{
     .block_q = 128,
-    .packed_heads = 1,
+    .pack_gqa_heads = 1,
     .paged_keys = true,
 };
 

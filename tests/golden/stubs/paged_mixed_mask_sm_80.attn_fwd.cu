@@ -1,7 +1,7 @@
 // attn_fwd bf16 d128 gqa4 packed mask=qk page_size=256 | q128 kv32 s2 w4 b2 max_free
 #include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/packed_sequences.cuh"
-#include "attnjit/score/packed_mask.cuh"
+#include "attnjit/score/bit_mask.cuh"
 #include "attnjit/score/length.cuh"
 #include "attnjit/score/paged_keys.cuh"
 
@@ -28,11 +28,11 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ PackedSequencesParams sequences,
-    const __grid_constant__ PackedMaskParams mask,
+    const __grid_constant__ BitMaskParams mask,
     const __grid_constant__ PagedKeysParams pages) {
   forward_mma<kConfig>(params,
     PackedSequences<true>(sequences),
-    PackedMask<kScores, Extent::kPerPair>(mask),
+    BitMask<kScores, Extent::kPerPair>(mask),
     Length<kScores>(),
     PagedKeys<256>(pages));
 }

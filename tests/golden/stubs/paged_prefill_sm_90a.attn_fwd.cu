@@ -15,12 +15,12 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .pack_gqa = false,
     .block_q = 128,
     .block_kv = 128,
-    .piece_kv = 64,
+    .page_kv = 64,
     .num_stages = 2,
     .producer_registers = 40,
     .row_max = false,
     .packs_sequences = false,
-    .one_edge = false,
+    .shares_masked_path = false,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 

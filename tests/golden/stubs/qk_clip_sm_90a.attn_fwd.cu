@@ -14,12 +14,12 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .pack_gqa = false,
     .block_q = 128,
     .block_kv = 96,
-    .piece_kv = 96,
+    .page_kv = 96,
     .num_stages = 2,
     .producer_registers = 40,
     .row_max = true,
     .packs_sequences = false,
-    .one_edge = false,
+    .shares_masked_path = false,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 

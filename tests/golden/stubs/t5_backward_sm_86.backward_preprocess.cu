@@ -7,7 +7,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim_v = 64,
     .aligned = true,
-    .pieces = false,
+    .bf16x3 = false,
     .dq_columns = 0,
     .sink = false,
     .sink_dtype = DType::kFloat32,

@@ -1,7 +1,7 @@
 // attn_fwd bf16 d32 gqa1 mask=1k bias=qk,bf16 | wgmma q128 kv128 s2
 #include "attnjit/forward/wgmma/kernel.cuh"
 #include "attnjit/score/bias.cuh"
-#include "attnjit/score/packed_mask.cuh"
+#include "attnjit/score/bit_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -15,12 +15,12 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .pack_gqa = false,
     .block_q = 128,
     .block_kv = 128,
-    .piece_kv = 128,
+    .page_kv = 128,
     .num_stages = 2,
     .producer_registers = 48,
     .row_max = false,
     .packs_sequences = false,
-    .one_edge = true,
+    .shares_masked_path = true,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -28,9 +28,9 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_fwd(
     const __grid_constant__ ForwardWgmmaParams params,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ PackedMaskParams mask) {
+    const __grid_constant__ BitMaskParams mask) {
   forward_wgmma<kConfig>(params,
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>(bias),
-    PackedMask<kScores, Extent::kPerKey>(mask),
+    BitMask<kScores, Extent::kPerKey>(mask),
     Length<kScores>());
 }

@@ -32,7 +32,7 @@ attn_bwd_dkv(
     const __grid_constant__ Grouped<OperandParams> bias,
     const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv_wgmma<kConfig>(params,
-    KeyBiasGradParts(dbias),
+    KeyBiasGradPerPlane(dbias),
     BatchGroups<Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>>(bias),
     BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
     Length<kScores>());

@@ -5,7 +5,7 @@ using namespace attnjit::kernel;
 
 inline constexpr BiasSumConfig kConfig{
     .dtype = DType::kBFloat16,
-    .parts = DType::kBFloat16,
+    .partials = DType::kBFloat16,
     .vectorized = true,
     .over_queries = false,
     .packed = false,

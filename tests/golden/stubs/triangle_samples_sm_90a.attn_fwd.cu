@@ -2,7 +2,7 @@
 #include "attnjit/forward/wgmma/kernel.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/batch_groups.cuh"
-#include "attnjit/score/packed_mask.cuh"
+#include "attnjit/score/bit_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -16,12 +16,12 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .pack_gqa = false,
     .block_q = 128,
     .block_kv = 128,
-    .piece_kv = 128,
+    .page_kv = 128,
     .num_stages = 2,
     .producer_registers = 48,
     .row_max = false,
     .packs_sequences = false,
-    .one_edge = true,
+    .shares_masked_path = true,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -29,9 +29,9 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_fwd(
     const __grid_constant__ ForwardWgmmaParams params,
     const __grid_constant__ Grouped<OperandParams> bias,
-    const __grid_constant__ PackedMaskParams mask) {
+    const __grid_constant__ BitMaskParams mask) {
   forward_wgmma<kConfig>(params,
     BatchGroups<Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>>(bias),
-    PackedMask<kScores, Extent::kPerKey>(mask),
+    BitMask<kScores, Extent::kPerKey>(mask),
     Length<kScores>());
 }

@@ -221,12 +221,12 @@ TEST_CASE("entries and titles of a backward's kernels") {
   }
 }
 
-TEST_CASE("a backward packs its mask in the orders in which its kernels read it") {
+TEST_CASE("a backward converts its mask in the orders in which its kernels read it") {
   using codegen::DqMethod;
   const auto config = [](const BackwardFamily& f, codegen::Path path, DqMethod method) {
     BackwardTunables t{.dq_method = method};
     t.dkv.path = path;
-    return codegen::mask_pack_config(f, t, codegen::facts(codegen::dkv_kernel(f, t)));
+    return codegen::mask_to_bits_config(f, t, codegen::facts(codegen::dkv_kernel(f, t)));
   };
   const auto mma = [&](const BackwardFamily& f) {
     return config(f, codegen::Path::kMma, codegen::DqMethod::kAdd);
@@ -243,7 +243,7 @@ TEST_CASE("a backward packs its mask in the orders in which its kernels read it"
   CHECK(wgmma->by_keys);
   CHECK(config(masked, codegen::Path::kWgmma, DqMethod::kKernel)->by_rows);
   BackwardTunables dbias{.dbias_method = DbiasMethod::kKernel};
-  CHECK(codegen::mask_pack_config(masked, dbias, {.keys_in_rows = true})->by_rows);
+  CHECK(codegen::mask_to_bits_config(masked, dbias, {.keys_in_rows = true})->by_rows);
   masked.scores.mask_prepared = true;
   CHECK(mma(masked) == std::nullopt);
   // A row that all queries share has no columns.
@@ -252,7 +252,7 @@ TEST_CASE("a backward packs its mask in the orders in which its kernels read it"
   CHECK_FALSE(config(row, codegen::Path::kWgmma, DqMethod::kAdd)->by_keys);
 }
 
-TEST_CASE("a mask's memory and whoever has packed it make no other kernels of a backward") {
+TEST_CASE("a mask's memory and the kernel that prepared it make no other kernels of a backward") {
   BackwardFamily masked = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerPair; });
   const std::string texts[] = {dkv(masked).text, dq(masked).text, dbias(masked).text};
   for (const bool prepared : {false, true}) {

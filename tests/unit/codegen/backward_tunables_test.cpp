@@ -170,5 +170,5 @@ TEST_CASE("a path that a kernel of the backward does not have is refused") {
   t.dbias_method = DbiasMethod::kAdd;
   CHECK(unfit(t, f) == "");  // it does not run
   t.dbias_method = DbiasMethod::kKernel;
-  CHECK(unfit(t, f) == "dbias: path: there is no such kernel with wgmma; use mma");
+  CHECK(unfit(t, f) == "dbias: path: wgmma has no kernel of dbias; use mma");
 }

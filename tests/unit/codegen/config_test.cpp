@@ -193,7 +193,7 @@ TEST_CASE("every architecture is found by its name, and others are told the list
   }
 }
 
-TEST_CASE("heads that need masks of their own are not packed") {
+TEST_CASE("heads that need masks of their own rule out pack_gqa") {
   problem::Family f = kFamily;
   f.head_dim = f.head_dim_v = 64;
   f.gqa_ratio = 3;

@@ -12,45 +12,45 @@ using attnjit::kernel::paired_rounds;
 
 namespace {
 
-// Walks all thread blocks to their ends: how often each piece of work is had, and the cost of each
-// block's, where part i of n costs n - i.
+// Walks all thread blocks to their ends: how often each work tile is taken, and the cost of each
+// block's, where tile i of n costs n - i.
 struct Shares {
   std::vector<int> had, costs;
 };
 
 Shares share_out(const ForwardSchedule& schedule) {
   Shares shares;
-  shares.had.resize(static_cast<std::size_t>(schedule.num_planes) * schedule.num_parts);
+  shares.had.resize(static_cast<std::size_t>(schedule.num_planes) * schedule.tiles_per_plane);
   shares.costs.resize(static_cast<std::size_t>(schedule.num_blocks));
   for (int block = 0; block < schedule.num_blocks; ++block) {
     for (int round = 0;; ++round) {
       const ForwardWork work = schedule.work(block, round);
       if (work.plane == ForwardWork::kEnd) break;
       if (work.plane == ForwardWork::kNothing) continue;
-      ++shares.had.at(static_cast<std::size_t>(work.plane) * schedule.num_parts + work.part);
-      shares.costs[static_cast<std::size_t>(block)] += schedule.num_parts - work.part;
+      ++shares.had.at(static_cast<std::size_t>(work.plane) * schedule.tiles_per_plane + work.tile);
+      shares.costs[static_cast<std::size_t>(block)] += schedule.tiles_per_plane - work.tile;
     }
   }
   return shares;
 }
 
-ForwardSchedule falling(int blocks, int planes, int parts) {
-  return {blocks, planes, parts, paired_rounds(blocks, planes, parts), 1};
+ForwardSchedule falling(int blocks, int planes, int tiles) {
+  return {blocks, planes, tiles, paired_rounds(blocks, planes, tiles), 1};
 }
 
 }  // namespace
 
-TEST_CASE("every piece of work is had once, whatever the numbers") {
+TEST_CASE("every work tile is taken once, whatever the numbers") {
   for (const int blocks : {1, 2, 7, 132}) {
     for (const int planes : {1, 2, 3, 8, 33, 128}) {
-      for (const int parts : {1, 2, 3, 4, 5, 11, 16, 64, 65}) {
+      for (const int tiles : {1, 2, 3, 4, 5, 11, 16, 64, 65}) {
         CAPTURE(blocks);
         CAPTURE(planes);
-        CAPTURE(parts);
+        CAPTURE(tiles);
         for (const auto& schedule :
-             {ForwardSchedule{blocks, planes, parts, -1, 1}, falling(blocks, planes, parts)}) {
+             {ForwardSchedule{blocks, planes, tiles, -1, 1}, falling(blocks, planes, tiles)}) {
           const Shares shares = share_out(schedule);
-          CHECK(std::ranges::count(shares.had, 1) == planes * parts);
+          CHECK(std::ranges::count(shares.had, 1) == planes * tiles);
         }
       }
     }
@@ -70,17 +70,17 @@ TEST_CASE("elements of the batch take turns with their planes, and nothing is lo
 
 TEST_CASE("falling costs are shared out evenly") {
   struct Case {
-    int planes, parts;
+    int planes, tiles;
     double most;  // of the busiest block's cost over the mean
   };
   // The causal rows of bench/shapes on 132 SMs, tiles of 128 and of 192 rows.
-  for (const auto& [planes, parts, most] :
+  for (const auto& [planes, tiles, most] :
        {Case{32, 64, 1.03}, Case{128, 16, 1.03}, Case{512, 4, 1.06}, Case{64, 43, 1.04},
         Case{256, 11, 1.04}, Case{256, 4, 1.04}, Case{64, 16, 1.04}}) {
-    const Shares shares = share_out(falling(132, planes, parts));
-    const double mean = planes * parts * (parts + 1) / 2.0 / 132;
+    const Shares shares = share_out(falling(132, planes, tiles));
+    const double mean = planes * tiles * (tiles + 1) / 2.0 / 132;
     CAPTURE(planes);
-    CAPTURE(parts);
+    CAPTURE(tiles);
     CHECK(*std::ranges::max_element(shares.costs) <= most * mean);
   }
 }

@@ -12,27 +12,27 @@ using problem::Extent;
 TEST_CASE("the prepass of a mask over keys follows from the mask alone") {
   problem::Family f;
   f.gqa_ratio = 8;
-  CHECK_FALSE(codegen::mask_pack_config(f).has_value());
+  CHECK_FALSE(codegen::mask_to_bits_config(f).has_value());
   f.mask = Extent::kPerQuery;
-  CHECK_FALSE(codegen::mask_pack_config(f).has_value());
+  CHECK_FALSE(codegen::mask_to_bits_config(f).has_value());
   for (const auto& [extent, vectorized] :
        {std::pair{Extent::kPerKey, true}, {Extent::kPerPair, false}}) {
     f.mask = extent;
     f.mask_vectorized = vectorized;
-    const auto pack = codegen::mask_pack_config(f);
-    REQUIRE(pack.has_value());
-    CHECK(pack->per_pair == (extent == Extent::kPerPair));
-    CHECK(pack->vectorized == vectorized);
-    CHECK(pack->num_threads() == (extent == Extent::kPerPair ? 256 : 32));
+    const auto config = codegen::mask_to_bits_config(f);
+    REQUIRE(config.has_value());
+    CHECK(config->per_pair == (extent == Extent::kPerPair));
+    CHECK(config->vectorized == vectorized);
+    CHECK(config->num_threads() == (extent == Extent::kPerPair ? 256 : 32));
   }
 }
 
 TEST_CASE("the form in which a mask is read") {
   using codegen::MaskForm;
   problem::Family f;
-  const auto expect = [&](MaskForm form, bool packs) {
+  const auto expect = [&](MaskForm form, bool converts) {
     CHECK(codegen::mask_form(f) == form);
-    CHECK(codegen::packs_mask(f) == packs);
+    CHECK(codegen::needs_mask_bits(f) == converts);
   };
   expect(MaskForm::kNone, false);
   f.mask = Extent::kPerQuery;
@@ -62,7 +62,7 @@ TEST_CASE("packed sequences are ordered for thread blocks that stay on their SMs
   const auto order = config();
   REQUIRE(order.has_value());
   CHECK(order->block_q == 64);
-  CHECK(order->packed_heads == 4);
+  CHECK(order->pack_gqa_heads == 4);
   CHECK_FALSE(order->paged_keys);
   f.page_size = 16;
   CHECK(config()->paged_keys);

@@ -67,7 +67,7 @@ std::vector<Feature> features() {
   return {
       {"bias.cuh", with([](Family& f) { f.bias = Extent::kPerPair; })},
       {"row_bias.cuh", with([](Family& f) { f.bias = Extent::kPerQuery; })},
-      {"packed_mask.cuh", with([](Family& f) { f.mask = Extent::kPerPair; })},
+      {"bit_mask.cuh", with([](Family& f) { f.mask = Extent::kPerPair; })},
       {"row_mask.cuh", with([](Family& f) { f.mask = Extent::kPerQuery; })},
       {"band.cuh", with([](Family& f) { f.bounded_right = true; })},
       {"seqlens.cuh", with([](Family& f) { f.seqlens = true; })},
@@ -98,10 +98,10 @@ TEST_CASE("operands whose planes batch elements share in groups are told the gro
     f.bias_groups_batch = true;
   });
   CHECK(contains(render(bias).stub, "BatchGroups<Bias<"));
-  CHECK_FALSE(contains(render(bias).stub, "BatchGroups<PackedMask<"));
+  CHECK_FALSE(contains(render(bias).stub, "BatchGroups<BitMask<"));
   Family both = bias;
   both.mask_groups_batch = true;
-  CHECK(contains(render(both).stub, "BatchGroups<PackedMask<"));
+  CHECK(contains(render(both).stub, "BatchGroups<BitMask<"));
   Family neither = bias;
   neither.bias_groups_batch = false;
   CHECK_FALSE(contains(render(neither).text, "BatchGroups"));
@@ -152,15 +152,15 @@ TEST_CASE("features come in one order, whatever asked for them") {
     all.seqlens = true;
   });
   CHECK(headers(f) ==
-        std::vector<std::string>{"seqlens.cuh", "bias.cuh", "packed_mask.cuh", "band.cuh"});
+        std::vector<std::string>{"seqlens.cuh", "bias.cuh", "bit_mask.cuh", "band.cuh"});
   const std::string stub = render(f).stub;
   for (const std::string part :
        {"const __grid_constant__ SeqlensParams seqlens,\n",
         "const __grid_constant__ OperandParams bias,\n",
-        "const __grid_constant__ PackedMaskParams mask,\n",
+        "const __grid_constant__ BitMaskParams mask,\n",
         "const __grid_constant__ BandParams band) {", "Seqlens(seqlens)",
         "Bias<kScores, DType::kFloat32, Extent::kPerPair, false>(bias)",
-        "PackedMask<kScores, Extent::kPerKey>(mask)", "Band<kScores, true, false>(band)"}) {
+        "BitMask<kScores, Extent::kPerKey>(mask)", "Band<kScores, true, false>(band)"}) {
     CAPTURE(part);
     CHECK(contains(stub, part));
   }
@@ -196,14 +196,14 @@ TEST_CASE("the stub states the title and every value of the config") {
 }
 
 TEST_CASE("the mask prepass has a stub of its own") {
-  const Source source = codegen::render_mask_pack(
+  const Source source = codegen::render_mask_to_bits(
       {.per_pair = true, .vectorized = false, .by_rows = true, .by_keys = false}, TemplateSet());
-  CHECK(source.entry == "mask_pack");
-  CHECK(source.title == "mask_pack qk scalar");
+  CHECK(source.entry == "mask_to_bits");
+  CHECK(source.title == "mask_to_bits qk scalar");
   CHECK(contains(source.stub,
                  "    .per_pair = true,\n    .vectorized = false,\n    .by_rows = true,\n"
                  "    .by_keys = false,\n};\n"));
-  CHECK(contains(source.text, "// ---- attnjit/prepass/mask_pack.cuh"));
+  CHECK(contains(source.text, "// ---- attnjit/prepass/mask_to_bits.cuh"));
   CHECK_FALSE(contains(source.text, "#include"));
 }
 

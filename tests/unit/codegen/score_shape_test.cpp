@@ -42,7 +42,7 @@ Positions rectangle(int rows, int keys) {
 }
 
 constexpr ScoreShape shape(QueryAxis axis) {
-  return {.query_axis = axis, .row_tiles = 2, .groups = 8, .packed_heads = 1, .gqa_ratio = 1};
+  return {.query_axis = axis, .row_tiles = 2, .groups = 8, .pack_gqa_heads = 1, .gqa_ratio = 1};
 }
 
 }  // namespace
@@ -74,19 +74,19 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "strided keys in pieces: the same within each, and four neighbours where they are 16 keys") {
-  for (const int piece : {16, 32, 64}) {
+    "strided keys in boxes: the same within each, and four neighbours where they are 16 keys") {
+  for (const int box : {16, 32, 64}) {
     ScoreShape strided = shape(QueryAxis::kRows);
     strided.groups = 16;
-    strided.strided_keys = piece;
-    CHECK(strided.neighbours() == (piece == 16 ? 4 : 8));
+    strided.strided_keys = box;
+    CHECK(strided.neighbours() == (box == 16 ? 4 : 8));
     CHECK(positions_of(strided) == rectangle(32, 128));
     for (int n = 0; n < strided.groups; ++n) {
       for (int c = 0; c < 8; ++c) {
         CHECK(ScoreShape(strided).key(0, n, c % 2) % strided.span() < strided.neighbours());
-        const int row = 8 * n + c, first = row / piece * piece;
+        const int row = 8 * n + c, first = row / box * box;
         const int key = ScoreShape(strided).lane_key(c / 2) + ScoreShape(strided).key(0, n, c % 2);
-        CHECK(first + attnjit::kernel::StridedKeyOrder::key(piece, row % piece) == key);
+        CHECK(first + attnjit::kernel::StridedKeyOrder::key(box, row % box) == key);
       }
     }
   }
@@ -112,14 +112,14 @@ TEST_CASE("the kernels' configs say what their warps hold") {
   forward.gqa_ratio = 4, forward.pack_gqa = true;
   CHECK(forward.scores().row_tiles == 2);
   CHECK(forward.scores().keys() == 64);
-  CHECK(forward.scores().packed_heads == 4);
+  CHECK(forward.scores().pack_gqa_heads == 4);
   BackwardMmaConfig backward{};
   backward.block_q = 64, backward.block_kv = 128, backward.num_warps = 8, backward.query_warps = 2;
   backward.gqa_ratio = 4;
   CHECK(backward.scores().row_tiles == 2);
   CHECK(backward.scores().keys() == 32);  // a span
   CHECK(backward.scores().block_kv == 128);
-  CHECK(backward.scores().packed_heads == 1);
+  CHECK(backward.scores().pack_gqa_heads == 1);
 }
 
 }  // namespace codegen_score_shape_test

@@ -268,7 +268,7 @@ TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
 
   const auto sum = codegen::bias_sum_config(family, codegen::DbiasMethod::kPerPlane);
   REQUIRE(sum);
-  CHECK(sum->parts == kernel::DType::kBFloat16);
+  CHECK(sum->partials == kernel::DType::kBFloat16);
   CHECK(sum->dtype == kernel::DType::kFloat32);
 }
 

@@ -79,8 +79,7 @@ TEST_CASE("tiles of wgmma are parts of a page or whole pages") {
   for (const int page_size : {16, 32, 64, 128, 256}) {
     paged.page_size = page_size;
     CHECK(unfit(kTunables, paged) == "");
-    CHECK(codegen::forward_wgmma_config(paged, kTunables).piece_kv ==
-          std::min(page_size, block_kv));
+    CHECK(codegen::forward_wgmma_config(paged, kTunables).page_kv == std::min(page_size, block_kv));
   }
   paged.page_size = 3 * block_kv;
   CHECK(unfit(kTunables, paged) == "");
@@ -90,18 +89,18 @@ TEST_CASE("tiles of wgmma are parts of a page or whole pages") {
                     block_kv + 32));
 }
 
-TEST_CASE("packed heads fill whole queries of a tile, and leave from registers") {
+TEST_CASE("heads of pack_gqa fill whole queries of a tile, and leave from registers") {
   problem::Family grouped = kFamily;
   grouped.gqa_ratio = 4;
   ForwardTunables packed = kTunables;
   packed.pack_gqa = true;
   CHECK(unfit(packed, grouped) == "");
   const ForwardWgmmaConfig config = codegen::forward_wgmma_config(grouped, packed);
-  CHECK(config.packed_heads() == 4);
-  CHECK(config.scores().packed_heads == 4);
+  CHECK(config.pack_gqa_heads() == 4);
+  CHECK(config.scores().pack_gqa_heads == 4);
   CHECK_FALSE(config.stages_out());
   grouped.gqa_ratio = 3;
-  CHECK(unfit(packed, grouped) == "gqa_ratio must divide 64 where heads are packed");
+  CHECK(unfit(packed, grouped) == "gqa_ratio must divide 64 with pack_gqa");
   grouped.gqa_ratio = 4;
   grouped.mask_per_query_head = true;
   CHECK(unfit(packed, grouped) == "pack_gqa is true; the heads of a kv head must share the mask");

@@ -85,11 +85,11 @@ TEST_CASE("parameters come in the order in which the kernel names its features")
                              encode_nothing);
   const auto& values = arguments.values();
   REQUIRE(call.spec.steps.size() == 3);
-  CHECK(call.spec.steps[0].source.entry == "mask_pack");
-  CHECK(arguments.parameters(0)[0] == &values.mask_pack);
+  CHECK(call.spec.steps[0].source.entry == "mask_to_bits");
+  CHECK(arguments.parameters(0)[0] == &values.mask_to_bits);
   const auto& features = values.features;
   const std::vector<const void*> expected = {&values.forward, &features.seqlens, &features.bias,
-                                             &features.packed_mask, &features.band};
+                                             &features.bit_mask, &features.band};
   for (std::size_t i = 0; i < expected.size(); ++i)
     CHECK(arguments.parameters(1)[i] == expected[i]);
 }
@@ -124,8 +124,8 @@ TEST_CASE("operands tell how many batch elements share a plane, and have no more
                              encode_nothing);
   const auto& features = arguments.values().features;
   CHECK(features.bias.batches_per_plane == 2);
-  CHECK(features.packed_mask.batches_per_plane == 2);
-  CHECK(features.packed_mask.planes_per_batch == 1);
+  CHECK(features.bit_mask.batches_per_plane == 2);
+  CHECK(features.bit_mask.planes_per_batch == 1);
   CHECK(features.bias.cycle.period == 1u);
   // Two planes of 128 queries; a thread block packs 64 of them and up to 512 keys.
   CHECK(arguments.shape(0).grid[0] == 2u * (128 / 64));
@@ -148,7 +148,7 @@ TEST_CASE("operands tell which of their planes repeat") {
     return list;
   };
   const auto& features = arguments.values().features;
-  CHECK(planes(features.packed_mask) == std::vector{0, 1, 2, 3, 0, 1, 2, 3});
+  CHECK(planes(features.bit_mask) == std::vector{0, 1, 2, 3, 0, 1, 2, 3});
   CHECK(planes(features.bias) == std::vector{0, 1, 0, 1, 2, 3, 2, 3});
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("the polynomial of a softcap is tanh up to the cap, and of no use wher
   }
 }
 
-TEST_CASE("the packed mask has a plane per batch element and head of the mask") {
+TEST_CASE("the bit mask has a plane per batch element and head of the mask") {
   struct Case {
     std::string pattern;
     std::int64_t planes;
@@ -244,13 +244,13 @@ TEST_CASE("the packed mask has a plane per batch element and head of the mask") 
                                encode_nothing);
     const auto& values = arguments.values();
     CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles);
-    CHECK(values.features.packed_mask.planes_per_batch == c.planes_per_batch);
-    CHECK(values.features.packed_mask.heads_per_plane == c.heads_per_plane);
-    CHECK(values.features.packed_mask.words == values.mask_pack.words);
-    CHECK(values.features.packed_mask.classes == values.mask_pack.classes);
-    CHECK(values.features.packed_mask.words_per_plane == c.rows * 8);
-    CHECK(values.features.packed_mask.classes_per_plane == c.q_tiles * 4);
-    CHECK(values.mask_pack.num_heads == call.problem.mask.num_heads);
+    CHECK(values.features.bit_mask.planes_per_batch == c.planes_per_batch);
+    CHECK(values.features.bit_mask.heads_per_plane == c.heads_per_plane);
+    CHECK(values.features.bit_mask.words == values.mask_to_bits.words);
+    CHECK(values.features.bit_mask.classes == values.mask_to_bits.classes);
+    CHECK(values.features.bit_mask.words_per_plane == c.rows * 8);
+    CHECK(values.features.bit_mask.classes_per_plane == c.q_tiles * 4);
+    CHECK(values.mask_to_bits.num_heads == call.problem.mask.num_heads);
   }
 }
 
@@ -262,15 +262,15 @@ TEST_CASE("a prepared mask is read where it is, by the same kernel without a pre
   CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
                                    encode_nothing);
-  const kernel::PackedMaskParams& packed = arguments.values().features.packed_mask;
-  CHECK(packed.words == args.prepared_mask->data);
+  const kernel::BitMaskParams& bits = arguments.values().features.bit_mask;
+  CHECK(bits.words == args.prepared_mask->data);
   // Behind the bits by rows and by keys of 32 planes.
-  CHECK(reinterpret_cast<const char*>(packed.classes) -
+  CHECK(reinterpret_cast<const char*>(bits.classes) -
             static_cast<const char*>(args.prepared_mask->data) ==
         32 * (128 * 8 * 4 + 2 * 256 * 8));
-  CHECK(packed.words_per_plane == 128 * 8);
-  CHECK(packed.planes_per_batch == 8);
-  CHECK(packed.heads_per_plane == 4);
+  CHECK(bits.words_per_plane == 128 * 8);
+  CHECK(bits.planes_per_batch == 8);
+  CHECK(bits.heads_per_plane == 4);
   args.mask = mask(args, "bgqk");
   args.prepared_mask.reset();
   Call bytes(args);
@@ -285,8 +285,8 @@ TEST_CASE("a prepared mask may lie at any address of the device") {
   Call call(args);
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
                                    encode_nothing);
-  const kernel::PackedMaskParams& packed = arguments.values().features.packed_mask;
-  CHECK(reinterpret_cast<std::uintptr_t>(packed.classes) == kLast + 128 * 8 * 4 + 2 * 256 * 8);
+  const kernel::BitMaskParams& bits = arguments.values().features.bit_mask;
+  CHECK(reinterpret_cast<std::uintptr_t>(bits.classes) == kLast + 128 * 8 * 4 + 2 * 256 * 8);
 }
 
 TEST_CASE("the workspace holds words and classes, and nothing for nothing") {
@@ -300,7 +300,7 @@ TEST_CASE("the workspace holds words and classes, and nothing for nothing") {
   CHECK(layout.bytes == 25088);
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(),
                                    call.workspace(), encode_nothing);
-  CHECK(reinterpret_cast<std::uintptr_t>(arguments.values().mask_pack.classes) -
+  CHECK(reinterpret_cast<std::uintptr_t>(arguments.values().mask_to_bits.classes) -
             reinterpret_cast<std::uintptr_t>(call.workspace()) ==
         24960);
 }
@@ -487,9 +487,9 @@ TEST_CASE("row tiles of several planes take turns under a causal mask, as far as
   CHECK(Call(large).layout().grid.section_planes == 1);
 }
 
-TEST_CASE("packed heads share row tiles") {
+TEST_CASE("heads of pack_gqa share row tiles") {
   Call call(forward_args({.batch = 4, .heads_q = 32, .heads_kv = 8, .seqlen_q = 3}));
-  call.spec.facts.packed_heads = 4;
+  call.spec.facts.pack_gqa_heads = 4;
   const launch::ForwardGrid grid = launch::forward_grid(call.spec, call.problem);
   CHECK(grid.planes == 32);
   CHECK(grid.q_tiles == 1);
@@ -541,7 +541,7 @@ TEST_CASE("blocks of rows of packed sequences are ordered in a step that the for
   CHECK(layout.bytes - layout.order_counts >= 3 * sizeof(kernel::uint32));
   ForwardArguments arguments(spec, problem, args, layout, fake_address(9), encode_nothing);
   const auto& values = arguments.values();
-  CHECK(arguments.parameters(0)[0] == &values.mask_pack);
+  CHECK(arguments.parameters(0)[0] == &values.mask_to_bits);
   CHECK(arguments.parameters(1)[0] == &values.packed_order);
   CHECK(arguments.parameters(2)[0] == &values.forward);
   CHECK(arguments.shape(1).grid[0] == 1);

@@ -89,12 +89,12 @@ TEST_CASE("the steps of a backward, in order") {
   CHECK(kinds(backward_args()) == std::vector{kPreprocess, kDkv, kDqSum, kDkSum, kDvSum});
   CHECK(kinds(deterministic(backward_args())) == std::vector{kPreprocess, kDkv, kDqSum});
   CHECK(kinds(everything()) ==
-        std::vector{kMaskPack, kPreprocess, kDkv, kDqSum, kDkSum, kDvSum, kBiasSum});
+        std::vector{kMaskToBits, kPreprocess, kDkv, kDqSum, kDkSum, kDvSum, kBiasSum});
   CHECK(kinds(deterministic(everything())) ==
-        std::vector{kMaskPack, kPreprocess, kDkv, kDqSum, kBiasSum});
+        std::vector{kMaskToBits, kPreprocess, kDkv, kDqSum, kBiasSum});
   CHECK(kinds(deterministic(everything()), [](BackwardTunables& t) {
           t.dbias_method = codegen::DbiasMethod::kKernel;
-        }) == std::vector{kMaskPack, kPreprocess, kDkv, kDqSum, kDbias, kBiasSum});
+        }) == std::vector{kMaskToBits, kPreprocess, kDkv, kDqSum, kDbias, kBiasSum});
   CHECK(kinds(bias_args("bhqk"), [](BackwardTunables& t) { t.split = false; }) ==
         std::vector{kPreprocess, kDkv, kDqSum});
   CHECK(kinds(bias_args("bhq1")) ==
@@ -175,7 +175,7 @@ TEST_CASE("addresses, strides and sizes reach the kernels") {
   CHECK(v.features.band.left == 5);
   CHECK(v.features.seqlens.kv == call.args.forward.seqlens_kv);
   CHECK(v.features.bias.heads_per_plane == 1);
-  CHECK(v.features.backward_mask.packed.heads_per_plane == 4);
+  CHECK(v.features.backward_mask.bits.heads_per_plane == 4);
   CHECK(v.preprocess.lse == call.args.forward.lse);
   CHECK(v.preprocess.out == call.args.forward.out.data);
   CHECK(v.bias_sum.target == call.args.dbias->data);
@@ -242,8 +242,8 @@ TEST_CASE("the kernel of dbias shares batch elements out where its tiles are few
   CHECK(shares > 16);
   CHECK(arguments.shape(BackwardStep::kDbias).grid[0] == 4u * static_cast<unsigned>(shares));
   CHECK(arguments.values().dbias_dbias.shares == shares);
-  CHECK(arguments.values().dbias_dbias.data == arguments.values().bias_sum.parts);
-  CHECK(arguments.values().bias_sum.batch.parts == shares);
+  CHECK(arguments.values().dbias_dbias.data == arguments.values().bias_sum.partials);
+  CHECK(arguments.values().bias_sum.batch.partials == shares);
   CHECK(arguments.runs(BackwardStep::kBiasSum));
   const Call large = call(8, 4096);
   BackwardArguments whole = large.arguments();

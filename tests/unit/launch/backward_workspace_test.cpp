@@ -61,7 +61,7 @@ struct Workspace {
            planes * q_tiles * keys / 64;
   }
   // Planes of dS in 16 bits.
-  std::int64_t dbias_part_bytes() const {
+  std::int64_t dbias_partial_bytes() const {
     const problem::BiasGradient& g = problem.dbias;
     const std::int64_t planes = std::int64_t{p.batch} * p.num_heads_q;
     return planes * g.queries * kernel::round_up(g.keys, 8) * 2;
@@ -94,9 +94,9 @@ struct Workspace {
   }
   // The limit that launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
-    const bool in_parts = spec.tunables.dbias_method == DbiasMethod::kPerPlane;
-    std::int64_t floats = rows * (head_dim + 4) + dbias_elements() * (in_parts ? 2 : 1);
-    if (wgmma) floats += rows * 4 + rows / 16;  // pieces of lse and delta, turns
+    const bool per_plane = spec.tunables.dbias_method == DbiasMethod::kPerPlane;
+    std::int64_t floats = rows * (head_dim + 4) + dbias_elements() * (per_plane ? 2 : 1);
+    if (wgmma) floats += rows * 4 + rows / 16;  // bf16x3 of lse and delta, semaphores
     if (spec.tunables.dbias_method == DbiasMethod::kPerBlock) {
       floats += 4 * spec.block_slots * spec.dkv.block_q * spec.dkv.block_kv;
     }
@@ -107,7 +107,7 @@ struct Workspace {
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += columns();
     }
-    return 4 * floats + mask_bytes() + (in_parts ? dbias_stored_bytes() : 0);
+    return 4 * floats + mask_bytes() + (per_plane ? dbias_stored_bytes() : 0);
   }
   std::vector<Part> parts() const {
     const auto part = [](std::size_t first, std::int64_t bytes) {
@@ -115,9 +115,10 @@ struct Workspace {
     };
     std::vector<Part> list;
     if (!spec.dkv.reads_out) {
-      list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4), part(layout.live, rows / 8)};
+      list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4),
+              part(layout.live, rows / 8)};
     }
-    if (wgmma) list.push_back(part(layout.row_pieces, rows * 16));
+    if (wgmma) list.push_back(part(layout.row_bf16x3, rows * 16));
     const DbiasMethod method = spec.tunables.dbias_method;
     if (method == DbiasMethod::kRows) list.push_back(part(layout.ds_rows, rows * 4));
     if (spec.sink_sum) list.push_back(part(layout.dsink_rows, rows * 4));
@@ -135,13 +136,13 @@ struct Workspace {
     if (spec.dkv.orders_dq()) list.push_back(part(layout.dq_semaphores, rows / 4));
     const bool shares = spec.dbias_kernel || method == DbiasMethod::kPerBlock;
     if (shares && layout.grid.dbias_shares > 1)
-      list.push_back(part(layout.dbias_parts, share_elements() * 4));
+      list.push_back(part(layout.dbias_partials, share_elements() * 4));
     if (method == DbiasMethod::kColumns) {
-      list.push_back(part(layout.dbias_parts, columns() * 4));
+      list.push_back(part(layout.dbias_partials, columns() * 4));
     } else if (method == DbiasMethod::kAdd) {
-      list.push_back(part(layout.dbias_parts, dbias_elements() * 4));
+      list.push_back(part(layout.dbias_partials, dbias_elements() * 4));
     } else if (method == DbiasMethod::kPerPlane) {
-      list.push_back(part(layout.dbias_parts, dbias_part_bytes()));
+      list.push_back(part(layout.dbias_partials, dbias_partial_bytes()));
       list.push_back(part(layout.dbias_stored, dbias_stored_bytes()));
     }
     return list;
@@ -162,7 +163,7 @@ void check(const Workspace& workspace) {
     end = part.first + part.bytes;
   }
   CHECK(end <= bytes);
-  // The sums, which are set to zero, are whole pieces of 16 bytes and end with the workspace, but
+  // The sums, which are set to zero, are whole vectors of 16 bytes and end with the workspace, but
   // for those of dq that become zeros later.
   const launch::BackwardGrid& grid = layout.grid;
   const std::int64_t planes = std::int64_t{grid.zeros_ahead} * grid.section_planes;

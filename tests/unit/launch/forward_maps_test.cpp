@@ -45,7 +45,7 @@ kernel::ForwardWgmmaConfig config(bool pack_gqa = false, int head_dim = 128) {
           .pack_gqa = pack_gqa,
           .block_q = 128,
           .block_kv = 64,
-          .piece_kv = 64,
+          .page_kv = 64,
           .num_stages = 2,
           .producer_registers = 40};
 }

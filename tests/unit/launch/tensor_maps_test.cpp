@@ -39,18 +39,18 @@ CUresult CUDAAPI record(CUtensorMap*, CUtensorMapDataType, cuuint32_t rank, void
   return answer;
 }
 
-void set_maps(const ForwardArgs& args, int head_dim = 128, int packed_heads = 1,
-              int piece_kv = 64) {
+void set_maps(const ForwardArgs& args, int head_dim = 128, int pack_gqa_heads = 1,
+              int page_kv = 64) {
   asked.clear();
   const kernel::ForwardWgmmaConfig config{.dtype = kernel::DType::kBFloat16,
                                           .head_dim = head_dim,
                                           .head_dim_v = head_dim,
-                                          .gqa_ratio = packed_heads,
+                                          .gqa_ratio = pack_gqa_heads,
                                           .scale_first = false,
-                                          .pack_gqa = packed_heads > 1,
+                                          .pack_gqa = pack_gqa_heads > 1,
                                           .block_q = 128,
                                           .block_kv = 64,
-                                          .piece_kv = piece_kv,
+                                          .page_kv = page_kv,
                                           .num_stages = 2,
                                           .producer_registers = 40};
   kernel::ForwardWgmmaParams params{};
@@ -119,7 +119,7 @@ TEST_CASE("pages take the place of batch elements, and a tile of several has a b
   CHECK(asked[2].box == Small{64, 8, 2, 1, 1});
 }
 
-TEST_CASE("packed heads are an axis of q of their own, and out and a bias have no map") {
+TEST_CASE("heads of pack_gqa are an axis of q of their own, and out and a bias have no map") {
   ForwardArgs args = forward_args({.batch = 2,
                                    .heads_q = 8,
                                    .heads_kv = 2,

@@ -106,7 +106,7 @@ TEST_CASE("outputs do not overlap themselves, dout may") {
 
 TEST_CASE("lse is what the forward wrote, and dlse is aligned") {
   CHECK(refusal_of([](BackwardArgs& a) { a.forward.lse = nullptr; }) ==
-        "lse: null; expected what the forward wrote, [batch, heads, seqlen_q] fp32");
+        "lse: null; expected the lse that the forward wrote, [batch, heads, seqlen_q] fp32");
   CHECK(refusal_of([](BackwardArgs& a) {
           a.dlse = reinterpret_cast<const float*>(std::uintptr_t{4097});
         }).find("is not a multiple of its element size, 4 bytes") != std::string::npos);

@@ -69,7 +69,7 @@ TEST_CASE("messages name what a mask to prepare has and what is allowed") {
       {[](auto& a) { a.mask.shape[2] = -1; }, "mask: query axis is -1; expected 0 to 536870912"},
       {[](auto& a) { a.mask.strides[3] = 0; },
        "mask: the key axis has size 192 and stride 0; a mask that is the same for all keys has no "
-       "packed form"},
+       "prepared form"},
       {[](auto& a) { a.memory = nullptr; }, "memory: null; expected prepared_mask_size() bytes"},
       {[](auto& a) { a.memory = static_cast<char*>(a.memory) + 8; },
        "is not a multiple of 16 bytes"},

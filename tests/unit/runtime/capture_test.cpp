@@ -17,7 +17,7 @@ class CapturedStreams {
   ~CapturedStreams() { cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_NONE; }
 };
 
-// A problem that needs a workspace: its mask is packed.
+// A problem that needs a workspace: its mask is converted to bits.
 ForwardArgs masked_args() {
   ForwardArgs args = test::small_args();
   args.mask = test::mask(args, "b1qk");

@@ -225,7 +225,7 @@ TEST_CASE("a mask over keys brings its prepass, the same for every tile of the f
   args.mask = test::mask(args, "b1qk");
   const auto spec = engine.plan(problem::make_problem(args), arch());
   REQUIRE(spec.steps.size() == 3);
-  REQUIRE(spec.mask_pack.has_value());
+  REQUIRE(spec.mask_to_bits.has_value());
   codegen::ForwardTunables other = spec.tunables;
   other.block_kv = spec.facts.block_kv == 64 ? 32 : 64;
   const auto other_spec = engine.plan(problem::make_problem(args), arch(), other);

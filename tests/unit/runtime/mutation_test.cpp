@@ -45,7 +45,7 @@ std::vector<ForwardArgs> bases() {
 
 // Values that hold the address of `field` and nothing else.
 std::set<std::string> addresses_of(const std::string& field) {
-  if (field == "mask.data") return {"row_mask", "packed_from"};
+  if (field == "mask.data") return {"row_mask", "mask_from"};
   if (field.ends_with(".data")) {
     const std::string name = field.substr(0, field.find('.'));
     return {name, "map of " + name, "map of " + name + "_tail"};

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "attnjit/prepass/mask_pack_config.h"
+#include "attnjit/prepass/mask_to_bits_config.h"
 #include "runtime/call/dispatcher.hpp"
 #include "unit/forward_fixtures.hpp"
 #include "unit/runtime_fixtures.hpp"
@@ -19,15 +19,15 @@ using test::fake_address;
 
 namespace {
 
-std::vector<unsigned> grids;       // of the launches so far
-kernel::MaskPackParams last_pack;  // of the first parameter of the last launch
+std::vector<unsigned> grids;           // of the launches so far
+kernel::MaskToBitsParams last_params;  // of the first parameter of the last launch
 
 std::shared_ptr<const cuda::Driver> recording_driver() {
   grids.clear();
   cuda::DriverApi api = test::silent_api();
   api.launch_kernel_ex = [](const CUlaunchConfig* config, CUfunction, void** parameters, void**) {
     grids.push_back(config->gridDimX);
-    std::memcpy(&last_pack, parameters[0], sizeof last_pack);
+    std::memcpy(&last_params, parameters[0], sizeof last_params);
     return CUDA_SUCCESS;
   };
   return std::make_shared<const cuda::Driver>(api);
@@ -67,14 +67,14 @@ TEST_CASE("a mask is prepared by one launch, and calls with it have no prepass")
   call.prepared_mask = dispatcher.prepare_mask(args, nullptr);
   REQUIRE(grids.size() == 1);
   CHECK(grids[0] == 8u * (128 / 64));  // 512 keys each
-  CHECK(last_pack.mask == args.mask.data);
-  CHECK(last_pack.words == args.memory);
+  CHECK(last_params.mask == args.mask.data);
+  CHECK(last_params.words == args.memory);
   const auto offset = [&](const void* part) {
     return static_cast<const char*>(part) - static_cast<const char*>(args.memory);
   };
   const std::int64_t bits = 8 * 128 * 8 * 4;
-  CHECK(offset(last_pack.columns) == bits);
-  CHECK(offset(last_pack.classes) == bits + 8 * 2 * 256 * 8);
+  CHECK(offset(last_params.columns) == bits);
+  CHECK(offset(last_params.classes) == bits + 8 * 2 * 256 * 8);
   CHECK(dispatcher.counters().compiles == 1);
   CHECK(dispatcher.forward_workspace_size(call) == 0);
   dispatcher.forward(call, nullptr);
@@ -85,7 +85,7 @@ TEST_CASE("a mask is prepared by one launch, and calls with it have no prepass")
   constexpr std::uintptr_t kLast = std::uintptr_t{0} - 16;  // any address of the device will do
   args.memory = reinterpret_cast<void*>(kLast);
   dispatcher.prepare_mask(args, nullptr);
-  CHECK(reinterpret_cast<std::uintptr_t>(last_pack.classes) == kLast + bits + 8 * 2 * 256 * 8);
+  CHECK(reinterpret_cast<std::uintptr_t>(last_params.classes) == kLast + bits + 8 * 2 * 256 * 8);
   grids.pop_back();
   args.mask.shape[3] = 0;
   dispatcher.prepare_mask(args, nullptr);

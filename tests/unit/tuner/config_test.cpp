@@ -57,8 +57,8 @@ TEST_CASE("configuration 0 is legal for pages of any size") {
           k.family.seqlens = true;
           k.family.page_size = page_size;
           const codegen::ForwardTunables config = config_zero(k, arch);
-          const bool pieces = page_size == 16 || page_size % 32 == 0;
-          if (!pieces) REQUIRE(config.path == codegen::Path::kMma);
+          const bool whole_pages = page_size == 16 || page_size % 32 == 0;
+          if (!whole_pages) REQUIRE(config.path == codegen::Path::kMma);
           REQUIRE(codegen::why_unfit(config, k.family, arch).value_or("") == "");
         }
       }
@@ -79,7 +79,7 @@ TEST_CASE("few rows get no tile that is mostly padding") {
   }
 }
 
-TEST_CASE("short queries of a kv head are packed, unless they need masks of their own") {
+TEST_CASE("short queries of a kv head take pack_gqa, unless their heads need masks of their own") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   PlanKey k = key(128, 128, 1);
   k.family.gqa_ratio = 4;
@@ -107,7 +107,7 @@ TEST_CASE("short queries of a kv head are packed, unless they need masks of thei
   CHECK_FALSE(config_zero(k, arch).pack_gqa);
 }
 
-TEST_CASE("on Hopper packed heads take wgmma where they fill its tiles with whole queries") {
+TEST_CASE("on Hopper heads of pack_gqa take wgmma where they fill its tiles with whole queries") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   const auto tile = [&](const PlanKey& k) { return codegen::describe_tile(config_zero(k, arch)); };
   CHECK(tile(key(128, 128, 1)) == "q16 pack_gqa kv32 s3 w1 b4 max_free");

@@ -110,8 +110,8 @@ TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at 
         std::set<std::string> texts;
         for (const auto& config : list) {
           CHECK(!codegen::why_unfit(config, k.family, arch));
-          const int packed_heads = config.pack_gqa ? k.family.gqa_ratio : 1;
-          CHECK(config.block_q <= std::max(64, bucket * packed_heads));
+          const int pack_gqa_heads = config.pack_gqa ? k.family.gqa_ratio : 1;
+          CHECK(config.block_q <= std::max(64, bucket * pack_gqa_heads));
           texts.insert(base::to_json_value(config).dump());
         }
         CHECK(texts.size() == list.size());

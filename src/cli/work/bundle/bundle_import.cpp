@@ -33,7 +33,7 @@ std::vector<std::string> damaged_members(const cache::Bundle& bundle) {
       const auto kernel = bundle.kernel(member);
       if (const auto* const why = std::get_if<std::string>(&kernel)) reason = *why;
     } else if (!bundle.record(member)) {
-      reason = "its bytes are not those that the index promises";
+      reason = "its bytes do not match the checksum in the index";
     }
     if (reason) damaged.push_back(fmt::format("{}: {}", text_of(member), *reason));
   }

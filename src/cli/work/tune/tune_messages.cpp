@@ -54,7 +54,7 @@ TuneAnswer answer_of(const Json& object) {
 ExitCode code_of(const Json& value) {
   const int code = from_json_value<int>(value, "exit");
   if (code < static_cast<int>(ExitCode::kFailure) || code > static_cast<int>(ExitCode::kNoDevice)) {
-    base::refuse_json("exit", value, "an exit status of attnjit that is no success");
+    base::refuse_json("exit", value, "an exit status of attnjit other than 0");
   }
   return static_cast<ExitCode>(code);
 }

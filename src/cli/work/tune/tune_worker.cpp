@@ -74,7 +74,7 @@ class TuneWorker::Attempt {
 
   std::string ending() {
     if (ended_ == ChildProcess::Received::kTimeout) {
-      return fmt::format("nothing was heard of it for {:.1f} s", limit().count() / 1000.0);
+      return fmt::format("it did not answer for {:.1f} s", limit().count() / 1000.0);
     }
     const auto end = process_.finish(kPatience);
     if (!end) return "it closed its output and went on";

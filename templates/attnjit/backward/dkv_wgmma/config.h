@@ -5,25 +5,26 @@
 
 namespace attnjit::kernel {
 
-// The order in which the tiles of keys that a tile of queries sees, mask aside, come to its dq.
+// The order in which tiles of keys add to dq of a tile of queries. Tiles that only a mask empties
+// count.
 enum class DqOrder : int {
-  kAny = 0,          // sums are zeros before, and all add to them
+  kAny = 0,          // sums are zeroed before, and all tiles add to them
   kFirstStores = 1,  // the first keys store, others add after them
   kKeys = 2,         // the first keys store, others add one after another, so that bits do not vary
 };
 
-// Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
+// Everything that specialises the Hopper kernel of dk, dv and dq, except for its features.
 struct DkvWgmmaConfig {
   DType dtype;       // of q, k, v, dout and the gradients: 16 bits wide
   int head_dim;      // columns of q and k, a multiple of 8 up to 128
   int head_dim_v;    // columns of v and dout, a multiple of 8 up to 128
   int gqa_ratio;     // query heads that share one kv head
-  bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
+  bool scale_first;  // scores are scaled, then features add to them, then lse is subtracted
   bool any_scale;    // the scale may be 0 or negative, so that masks come after it
   bool bias_tiles;   // a bias with rows of its own comes in tiles
   DqOrder dq_order;
   bool owns_kv_head;  // a thread block takes all keys of a kv head, and so has dq to itself
-  bool shares_work;   // thread blocks share out tiles of keys by a count; else each has one
+  bool shares_work;   // thread blocks take tiles of keys from a counter; else each has one
   int block_q;        // query rows of a tile, 64 or 128
   int num_stages;     // tiles of Q and dO in the ring
   // Registers of a thread that loads, and of one that adds dq up: multiples of 8 from 24 on.
@@ -37,14 +38,14 @@ struct DkvWgmmaConfig {
   static constexpr bool late = false;        // features read operands before scores are computed
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
-  // Whether a thread block goes from one work tile to the next.
+  // Whether a thread block computes several work tiles.
   ATTNJIT_CONSTEXPR bool loops_over_work() const { return shares_work || owns_kv_head; }
-  // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds
-  // to dq first and last is known.
+  // Whether every tile of keys that the queries of a tile may see is visited, even if a mask
+  // empties it, so that the first and the last tile of dq are known.
   ATTNJIT_CONSTEXPR bool walks_all() const { return orders_dq() || owns_kv_head; }
   // Whether thread blocks add to dq in an order.
   ATTNJIT_CONSTEXPR bool orders_dq() const { return dq_order != DqOrder::kAny; }
-  // Registers of a thread that has keys: what the others leave of an SM's 512 per four threads.
+  // Registers of a thread that has keys: the rest of an SM's 512 per four threads.
   ATTNJIT_CONSTEXPR int key_registers() const {
     const int most = (512 - producer_registers - dq_registers) / 16 * 8;
     return most < 240 ? most : 240;
@@ -66,30 +67,30 @@ struct DkvWgmmaConfig {
             .groups = block_q / 8,
             .block_q = block_q,
             .block_kv = block_kv,
-            .packed_heads = 1,
+            .pack_gqa_heads = 1,
             .gqa_ratio = gqa_ratio};
   }
 
   // Shared memory, in bytes: [K, of two work tiles if there is room | V | stages of Q and dO |
-  // tiles of dS | stages of biases | of rows: pieces, then lse | sums in fp32 | barriers, jobs,
-  // work tiles]. compute-sanitizer takes the pieces of a row, which wgmma reads twice, for twice as
-  // many: something has to follow them.
+  // tiles of dS | stages of biases | of rows: bf16x3, then lse | sums in fp32 | barriers, jobs,
+  // work tiles]. compute-sanitizer counts the bf16x3 of a row twice, because wgmma reads it twice:
+  // something has to follow it.
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int ds_bytes() const { return block_q * block_kv * 2; }
-  // Of 64 by 64 sums in fp32 on their way to global memory, a slab of a tile of dq for one, two at
-  // least.
+  // Buffers of 64 by 64 sums in fp32 on their way to global memory: one for each slab of a tile of
+  // dq, at least two.
   static constexpr int kSumBytes = 64 * 64 * 4;
   ATTNJIT_CONSTEXPR int num_sums() const {
     const int of_dq = block_q / 64 * (padded_head_dim() / 64);
     return of_dq < 2 ? 2 : of_dq;
   }
   ATTNJIT_CONSTEXPR int bias_bytes() const { return bias_tiles ? block_q * block_kv * 2 : 0; }
-  ATTNJIT_CONSTEXPR int piece_bytes() const { return block_q * kRowPieceBytes; }
+  ATTNJIT_CONSTEXPR int bf16x3_bytes() const { return block_q * kRowBf16x3Bytes; }
   ATTNJIT_CONSTEXPR int lse_bytes() const { return scale_first ? block_q * 4 : 0; }
-  ATTNJIT_CONSTEXPR int rows_bytes() const { return piece_bytes() + lse_bytes(); }
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return bf16x3_bytes() + lse_bytes(); }
   ATTNJIT_CONSTEXPR int k_buffers() const {
     const int stage = q_bytes() + dout_bytes() + bias_bytes() + rows_bytes();
     const int others = v_bytes() + num_stages * stage + kSlots * ds_bytes() +
@@ -109,8 +110,8 @@ struct DkvWgmmaConfig {
   ATTNJIT_CONSTEXPR int fragment_registers() const {
     return (key_columns() + value_columns()) / 2 + block_q;
   }
-  // Whether there is room for probabilities in fp32 until dP is there, beside dP and themselves as
-  // an operand.
+  // Whether there is room for probabilities in fp32 until dP is complete, in addition to dP and to
+  // the operand of rounded probabilities.
   ATTNJIT_CONSTEXPR bool keeps_floats() const {
     return (key_columns() + value_columns()) / 2 + block_q + block_q / 4 <= 176;
   }

@@ -4,9 +4,9 @@
 namespace attnjit::kernel {
 
 // The warp of the Hopper backward that completes a dbias which is stored tile by tile: it writes
-// zeros where a walk passes over a tile of queries. That is the walk of the keys at the other end:
+// zeros where a walk skips a tile of queries. It follows the walk of the keys at the other end:
 // under a causal mask the last keys have the fewest queries and the most zeros, the first keys the
-// opposite, and so every thread block has about as much to do.
+// opposite, so that every thread block has about the same work.
 template <DkvWgmmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardZeros {
   static_assert(!kConfig.loops_over_work());
@@ -18,9 +18,9 @@ struct BackwardZeros {
       : walk(p.base, f), bias_grad(g) {}
 
   ATTNJIT_DEVICE void run() {
-    const uint32 parts = walk.params.num_kv_tiles * walk.params.num_splits;
-    PlanePart at = find_plane_part(walk.params, parts);
-    at.part = parts - 1 - at.part;
+    const uint32 tiles_per_plane = walk.params.num_kv_tiles * walk.params.num_splits;
+    PlaneTile at = find_plane_tile(walk.params, tiles_per_plane);
+    at.tile = tiles_per_plane - 1 - at.tile;
     walk.locate(at);
     const int key = walk.kv_tile * kConfig.block_kv;
     const int end_key = end_of(key, kConfig.block_kv, walk.block.seqlen_kv);

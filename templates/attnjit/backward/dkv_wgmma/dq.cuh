@@ -8,28 +8,28 @@
 
 namespace attnjit::kernel {
 
-// Groups of stores that a tile of dS and its part of dq leave in.
+// The number of bulk groups that store a tile of dS and its share of dq.
 template <DkvWgmmaConfig kConfig, class BiasGrad>
 ATTNJIT_CONSTEXPR int groups_per_tile() {
-  const int parts = kConfig.block_q / 64 * (kConfig.padded_head_dim() / 64);
-  const int pieces = kConfig.block_q / 64 * (kConfig.block_kv / 64);
-  return parts + (BiasGrad::kAdds ? pieces : BiasGrad::kStores ? 1 : 0);
+  const int subtiles = kConfig.block_q / 64 * (kConfig.padded_head_dim() / 64);
+  const int ds_subtiles = kConfig.block_q / 64 * (kConfig.block_kv / 64);
+  return subtiles + (BiasGrad::kAdds ? ds_subtiles : BiasGrad::kStores ? 1 : 0);
 }
 
-// The warpgroup of the Hopper backward that computes dq: of each tile of dS the part dS K that the
-// block's keys have in it, 64 queries by 64 columns at a time (backward/dkv_wgmma/dq_parts.cuh),
-// which the copy engine adds to the sums in global memory. Where they add in order
-// (backward/dkv_wgmma/dq_semaphore.cuh), the first keys store their part, so that the sums need no
-// zeros before. Those that own a kv head write dq itself (backward/dkv_wgmma/plane_dq.cuh).
+// The warpgroup of the Hopper backward that computes dq: dS K of each tile of dS, 64 queries by 64
+// columns at a time (backward/dkv_wgmma/dq_subtiles.cuh), which the copy engine adds to the sums in
+// global memory. With an order (backward/dkv_wgmma/dq_semaphore.cuh) the first keys store their
+// subtiles, so that the sums need no zeros. Thread blocks that own a kv head write dq itself
+// (backward/dkv_wgmma/plane_dq.cuh).
 //
-// dS itself leaves as well, where dbias has a row for each query: as it lies, or widened and added
-// up like dq.
+// dS is written too where dbias has a row for each query: as it is, or widened and added up like
+// dq.
 template <DkvWgmmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConfig, BiasGrad>()> {
   using Base = BackwardPlaneDq<kConfig, Features, groups_per_tile<kConfig, BiasGrad>()>;
-  using Base::kFragmentBytes, Base::kPartBytes, Base::kParts, Base::kSlabs;
+  using Base::kFragmentBytes, Base::kSubtileBytes, Base::kSubtiles, Base::kSlabs;
   using Base::lane, Base::params, Base::shared, Base::walk, Base::warp;
-  using typename Base::Part, typename Base::Shared, typename Base::Share;
+  using typename Base::Subtile, typename Base::Shared, typename Base::Share;
 
   using DsTile = typename Shared::DsTile;
   using KTile = typename Shared::KTile;
@@ -38,7 +38,8 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   const KMajor<DsTile> ds;
   const MnMajor<KTile> k;
   uint32 k_buffer = 0;  // the work tile's
-  // One more than the slot of the tile before, if its sums are not complete yet, and others wait.
+  // One more than the slot of the previous tile, if its sums are not complete yet and other thread
+  // blocks wait for them.
   uint32 incomplete = 0;
 
   ATTNJIT_DEVICE BackwardDqSums(const DkvWgmmaParams& p, const Features& f, const BiasGrad& g)
@@ -72,7 +73,8 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
       if (!kConfig.loops_over_work()) break;
     }
     complete<0>();
-    ptx::tensor_store_wait_read();  // shared memory goes with the thread block
+    ptx::tensor_store_wait_read();  // stores still read shared memory, which ends with the thread
+                                    // block
   }
 
  private:
@@ -82,30 +84,30 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     const bool stores = kConfig.orders_dq() ? walk.order_of(job.tile) == 0 : share.first;
     if constexpr (BiasGrad::kStores) store_scores(job, slot);
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      const int half = part / kSlabs, slab = part % kSlabs;
-      Part dq;
-      if constexpr (kConfig.owns_kv_head) this->begin_part(dq, part, share);
+    for (int subtile = 0; subtile < kSubtiles; ++subtile) {
+      const int half = subtile / kSlabs, slab = subtile % kSlabs;
+      Subtile dq;
+      if constexpr (kConfig.owns_kv_head) this->begin_subtile(dq, subtile, share);
       multiply(dq, slot, half, slab);
-      if (part == kParts - 1 && !BiasGrad::kAdds) release(slot);
+      if (subtile == kSubtiles - 1 && !BiasGrad::kAdds) release(slot);
       if (kConfig.owns_kv_head && share.last) {
-        this->write(job, part, dq);
+        this->write(job, subtile, dq);
         continue;
       }
-      if (!this->has_sums(job, part)) continue;
+      if (!this->has_sums(job, subtile)) continue;
       const uint32 buffer = this->acquire_buffer();
       this->put(buffer, dq);
-      if (kConfig.orders_dq() && part == 0) {
+      if (kConfig.orders_dq() && subtile == 0) {
         complete<BiasGrad::kStores ? 1 : 0>();
         ptx::barrier_wait(shared.dq_acquired(slot), state.full());
         ptx::fence_async_proxy_global();
       }
-      this->add_to(this->sums_of(job, part), buffer, Base::groups_of(part) * kFragmentBytes,
+      this->add_to(this->sums_of(job, subtile), buffer, Base::groups_of(subtile) * kFragmentBytes,
                    stores);
     }
     if (kConfig.orders_dq()) {
       incomplete = slot + 1;
-      // No thread block waits for one that adds after the first keys.
+      // No thread block waits for an addition after that of the first keys.
       if (kConfig.dq_order == DqOrder::kFirstStores && !stores) tell_complete();
     }
     if constexpr (BiasGrad::kAdds) {
@@ -114,8 +116,9 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
   }
 
-  // Makes sure that the sums of the tile before are complete, of which this one has begun to leave
-  // in kPending groups, and tells so: they have become complete while dS of this one was computed.
+  // Waits until the sums of the previous tile are complete, with kPending groups of the current
+  // tile still under way, and signals it. They were completed while dS of the current tile was
+  // computed.
   template <int kPending>
   ATTNJIT_DEVICE void complete() {
     if (incomplete == 0) return;
@@ -127,10 +130,10 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     incomplete = 0;
   }
 
-  // The warp is done with a tile of dS: what its lanes have read of it is on its way. A store of
-  // the tile is the group before those of dq, of which one is still to come.
+  // Releases a tile of dS: the warp's lanes have read it. A store of the tile is the group before
+  // those of dq, one of which is still to come.
   ATTNJIT_DEVICE void release(uint32 slot) const {
-    if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kParts - 1>();
+    if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kSubtiles - 1>();
     ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));
   }
 
@@ -148,18 +151,18 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
         const uint32 buffer = this->acquire_buffer();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const int piece = i / 2, h = i % 2;  // of 32 keys, of 8 rows
-          const int chunk = 4 * piece + (lane & 3);
+          const int span = i / 2, h = i % 2;  // of 32 keys, of 8 rows
+          const int chunk = 4 * span + (lane & 3);
           const ptx::Vector16 keys =
               ptx::load_shared_16(lines + DsTile::rows_on(8 * h) + ((chunk ^ row) << 4));
-          const uint32 target = buffer + 4 * (512 * piece + 256 * h + 16 * row + 4 * (lane & 3));
+          const uint32 target = buffer + 4 * (512 * span + 256 * h + 16 * row + 4 * (lane & 3));
           ptx::store_shared_16(target, widen(keys.word[0], keys.word[1]));
           ptx::store_shared_16(target + 4 * 128, widen(keys.word[2], keys.word[3]));
         }
         this->add_to(
             bias_grad.sums_of(walk.block.batch, job.head, job.tile * kConfig.block_q + query,
                               walk.kv_tile * kConfig.block_kv + 64 * slab),
-            buffer, kPartBytes);
+            buffer, kSubtileBytes);
       }
     }
   }
@@ -181,9 +184,9 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
   }
 
-  // dq = dS K for 64 queries and the 64 columns of a slab. With descriptors of the buffers that
-  // steps are added to, ptxas 13.0 spills (D128 where dq is added to in order: 40 bytes).
-  ATTNJIT_DEVICE void multiply(Part& dq, uint32 slot, int half, int slab) const {
+  // dq = dS K for 64 queries and the 64 columns of a slab. If descriptors of the buffers gain
+  // constants for the steps, ptxas 13.0 spills (40 bytes at D128 with ordered dq).
+  ATTNJIT_DEVICE void multiply(Subtile& dq, uint32 slot, int half, int slab) const {
     hold(dq);
     ptx::wgmma_fence();
 #pragma unroll

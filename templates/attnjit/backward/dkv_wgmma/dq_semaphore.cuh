@@ -4,18 +4,17 @@
 
 namespace attnjit::kernel {
 
-// The warp of the Hopper backward that orders the sums of dq with other thread blocks, tile by
-// tile of queries, by a semaphore each. To count so that other SMs see what was added costs a
-// thread a fifth of a tile's time, and to read such a count a tenth; so the warpgroup of dq has
-// barriers in shared memory alone to wait for:
+// The warp of the Hopper backward that orders additions to dq among thread blocks, by a semaphore
+// for each tile of queries. A release that other SMs see costs a thread a fifth of a tile's time,
+// an acquire a tenth; so the warpgroup of dq waits only for barriers in shared memory:
 //
 //   this warp           [ acquire i | release i-1 ]        [ acquire i+1 | release i ]
 //                                     |       ^                           |      ^
 //   those of dq    [ dS K ]           +-[ add i, as soon as i-1 is complete ]   [ add i+1 ...
 //
-// A semaphore that cannot be acquired yet is waited for after the one before it has been released,
-// for another thread block may need that first. Waits form no circle: a thread block waits for
-// lower numbers only.
+// If a semaphore cannot be acquired yet, the previous one is released before the wait, because
+// another thread block may need it first. Waits form no cycle: a thread block waits for lower
+// numbers only.
 template <DkvWgmmaConfig kConfig, class Features>
 struct DqSemaphore {
   using Shared = BackwardShared<kConfig>;
@@ -26,7 +25,8 @@ struct DqSemaphore {
   BackwardWalk<kConfig, Features> walk;
   const uint32 lane = ptx::lane_index();
   typename Shared::SlotState taken = {}, passed = {};  // tiles
-  uint32* count = nullptr;  // the lane's, of the tile before, if others wait for that
+  uint32* count =
+      nullptr;  // the lane's counter of the previous tile, if other thread blocks wait for it
 
   ATTNJIT_DEVICE DqSemaphore(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
@@ -42,7 +42,7 @@ struct DqSemaphore {
 
  private:
   // Acquires the semaphore of a tile for these keys: all keys before them have added to dq, or the
-  // first have stored. See KeyWorkTiles for why those are at work.
+  // first keys have stored it. KeyWorkTiles says why their thread blocks are running.
   ATTNJIT_DEVICE void acquire(const BackwardJob& job) {
     const uint32 before = walk.order_of(job.tile);
     const int64 row = walk.padded_rows_of(job.head).first + job.tile * kConfig.block_q;
@@ -51,14 +51,14 @@ struct DqSemaphore {
     if (before != 0 && !ptx::warp_all(ptx::has_count(own, wanted))) {
       release();
       ptx::await_count(own, wanted);
-      ptx::warp_sync();  // all lanes have seen theirs
+      ptx::warp_sync();  // all lanes have acquired their counters
     }
     ptx::barrier_arrive_if(lane == 0, shared.dq_acquired(taken.slot()));
     release();
     taken.advance();
     count = kConfig.dq_order == DqOrder::kKeys || before == 0 ? own : nullptr;
   }
-  // Releases that of the tile before, once dq's sums of it are complete.
+  // Releases the semaphore of the previous tile once its sums of dq are complete.
   ATTNJIT_DEVICE void release() {
     if (passed.index == taken.index) return;
     ptx::barrier_wait(shared.dq_complete(passed.slot()), passed.full());

@@ -8,8 +8,8 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/key_bias_grad.cuh"
 
-// The backward of Hopper (sm_90a), keys at rest: dk and dv, and the part of dq that a tile of keys
-// has, with wgmma, which multiplies out of shared memory, and the copy engine (TMA), which fills
+// The backward of Hopper (sm_90a), keys at rest: dk and dv, and the contribution of a tile of keys
+// to dq, with wgmma, which multiplies out of shared memory, and the copy engine (TMA), which fills
 // it.
 //
 // A thread block keeps block_kv keys of one kv head and walks over the queries of all heads that
@@ -37,7 +37,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const DkvWgmmaParams& params, const BiasG
   }
   ptx::let_next_kernel_begin();
   ptx::wait_for_previous_kernel();
-  ptx::block_sync();  // the barriers are there for all
+  ptx::block_sync();  // barriers are visible to all threads
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
     ptx::give_registers<kConfig.producer_registers>();

@@ -12,7 +12,7 @@
 
 namespace attnjit::kernel {
 
-// Between the products of a warpgroup of the Hopper backward that has 64 of the block's keys: its
+// The work between the products of a warpgroup of the Hopper backward with 64 of the block's keys:
 // scores become P and dS, in registers, and dS goes to shared memory for the warpgroup of dq.
 template <DkvWgmmaConfig kConfig, class Features, ScoreShape kShape>
 struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
@@ -25,10 +25,10 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   using Scores = Fragments<1, kGroups>;
   using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
   using Weights = ScoreWeights<Features, kDType, kGroups, kConfig.keeps_floats()>;
-  // Whether masks come after what changes scores by more than an addition: a dropped score, -inf,
-  // would not stay so.
+  // Whether masks come after features that change scores by more than an addition: a dropped score
+  // would not stay -inf.
   static constexpr bool kMasksLast = Features::kTransforms || kConfig.any_scale;
-  // Whether it is found out beside S which keys are dropped.
+  // Whether dropped keys are determined while S is computed.
   static constexpr bool kKeepsEarly = Features::kHasBits && !kMasksLast;
   using Kept = KeptQueries<kShape>;
   struct ScoreGradients {
@@ -43,8 +43,8 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   ATTNJIT_DEVICE BackwardKeyScores(const BackwardParams& p, const Features& f, int group)
       : Base(p, f), warpgroup(group), warp_row(64 * group + 16 * (ptx::warp_index() & 3)) {}
 
-  // P, rounded, and what dS takes in its place, times probability_scale(). Neither this nor the
-  // next function changes the scores in place: ptxas would take other registers for dP then, and
+  // Computes P, rounded, and the weights of dS, times probability_scale(). This function and the
+  // next one do not change the scores in place: ptxas would then use other registers for dP, and
   // has none.
   ATTNJIT_DEVICE void exponentiate(const Scores& scores, bool masks, uint32 stage, Operand& p,
                                    Weights& weights) {
@@ -60,8 +60,8 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       round_probabilities(scores, p, weights);
     }
   }
-  // A score that is dropped, -inf, stays so whatever was added to it, and dead rows, whose lse is
-  // +inf, have no others. Where a kept score is NaN, so is delta.
+  // A dropped score stays -inf whatever is added to it, and in dead rows, whose lse is +inf, all
+  // scores are dropped. Where a kept score is NaN, delta is NaN too.
   ATTNJIT_DEVICE void take_off_lse(Scores& scores, uint32 lse) const {
     constexpr float kDropped = -1e30f;
 #pragma unroll
@@ -91,9 +91,10 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       weights.set(n, exact);
     }
   }
-  // dS = weights dP. The gradient of a bias has no slopes: it is P dP, with P as dv has it where
-  // the weights have some. `zero` is 0, and the compiler does not know that: weights wait for what
-  // depends on dP, for ptxas would restore them all while dP is computed, and has no registers.
+  // dS = weights dP. The gradient of a bias is P dP, without slopes; where the weights have slopes
+  // it takes P as dv does. `zero` is 0, unknown to the compiler: it makes weights depend on dP,
+  // because ptxas would otherwise restore all weights while dP is computed, and has no registers
+  // for them.
   template <class BiasGrad>
   ATTNJIT_DEVICE void score_gradients(const Scores& dp, const Operand& p, const Weights& weights,
                                       uint32 zero, BiasGrad& bias_grad, Operand& ds) const {
@@ -124,27 +125,27 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       }
     }
   }
-  // The lane's line of the warp's part of dS, which lies as [query][key].
+  // The lane's line of the warp's share of dS, which lies as [query][key].
   ATTNJIT_DEVICE uint32 line_of(uint32 slot) const {
     const uint32 slab = shared.ds(slot) + warpgroup * DsTile::kSlabBytes;
     const int query = (lane & 7) + 8 * (lane >> 4);
     const int chunk = 2 * (ptx::warp_index() & 3) + (lane >> 3 & 1);
     return slab + DsTile::rows_on(query) + ((chunk ^ (lane & 7)) << 4);
   }
-  // Writes the warp's part, 16 queries at a time.
-  ATTNJIT_DEVICE void store(const Operand& part, uint32 slot) const {
+  // Writes the warp's share, 16 queries at a time.
+  ATTNJIT_DEVICE void store(const Operand& ds, uint32 slot) const {
     const uint32 line = line_of(slot);
 #pragma unroll
     for (int i = 0; i < kConfig.block_q / 16; ++i) {
-      ptx::store_matrices_transposed(line + DsTile::rows_on(16 * i), operand_step(part, i));
+      ptx::store_matrices_transposed(line + DsTile::rows_on(16 * i), operand_step(ds, i));
     }
   }
   // Reads it back.
-  ATTNJIT_DEVICE void load(Operand& part, uint32 slot) const {
+  ATTNJIT_DEVICE void load(Operand& ds, uint32 slot) const {
     const uint32 line = line_of(slot);
 #pragma unroll
     for (int i = 0; i < kConfig.block_q / 16; ++i) {
-      ptx::load_matrices_transposed(operand_step(part, i), line + DsTile::rows_on(16 * i));
+      ptx::load_matrices_transposed(operand_step(ds, i), line + DsTile::rows_on(16 * i));
     }
   }
 };

@@ -21,21 +21,20 @@ namespace attnjit::kernel {
 //     dP  = V dO^T - delta               dS = P dP
 //     dv += P dO                         dk += dS Q
 //
-// where lse and delta are one more 16 of the depth: ones in registers times the pieces of
-// kernel::kRowPieceBytes. A read of them from shared memory, 32 words for each warp and tile, would
-// cost as much of its port as an operand does (a prototype on an H200: 7 to 10 %). Where the config
-// says scale_first, a bias is added before lse is taken off, in registers: delta alone is a
-// product.
+// where lse and delta extend the depth by 16: ones in registers times three bf16 numbers each
+// (row_bf16x3). Reading them from shared memory, 32 words for each warp and tile, would cost as
+// much of its port as an operand (a prototype on an H200: 7 to 10 %). With scale_first a bias is
+// added before lse is subtracted, in registers, and only delta is a product.
 //
 //     tensor cores  [ S ]           [ dP | dv += P dO ]              [ dk += dS Q | next S ]
 //     other units         [ mask, P ]              [ dS, to shared ]
 //
 // Features that change scores by more than an addition make dS = W dP: W, which is P times the
-// slopes of the scores, waits in the place of dS until dP is there.
+// slopes of the scores, waits in the slot of dS until dP is complete.
 //
-// A warp-scheduler barrier passes from one of the two warpgroups to the other around { dk, S of the
-// next tile }, for phases do not come about by themselves: so one multiplies while the other
-// exponentiates.
+// A warp-scheduler barrier passes between the two warpgroups around { dk, S of the next tile }, so
+// that one multiplies while the other exponentiates. Without it they do not fall into alternate
+// phases.
 template <DkvWgmmaConfig kConfig, class Features, class BiasGrad,
           ScoreShape kShape = kConfig.scores()>
 struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
@@ -63,7 +62,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   const KMajor<DoutTile> dout;        // of dP
   const MnMajor<QTile> q_rows;        // of dk
   const MnMajor<DoutTile> dout_rows;  // of dv
-  const uint64 row_pieces;            // of lse and delta
+  const uint64 row_bf16x3;            // of lse and delta
   uint32 index = 0;                   // of a tile of queries, which has a stage and a slot
   bool begun;                         // a tile of the work tile
   uint32 v_phase;                     // of the work tile's V
@@ -80,7 +79,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
         dout(DoutTile::k_major(shared.dout(0))),
         q_rows(QTile::mn_major(shared.q(0))),
         dout_rows(DoutTile::mn_major(shared.dout(0))),
-        row_pieces(ptx::short_line_descriptor(shared.rows(0))) {}
+        row_bf16x3(ptx::short_line_descriptor(shared.rows(0))) {}
 
   ATTNJIT_DEVICE void run() {
     for (uint32 number = 0;; ++number) {
@@ -98,7 +97,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       const bool any = job.exists();
       while (job.exists()) job = step(job);
       if (any && warpgroup == 0) scheduler_arrive();  // the other one has a dk to go
-      if (!any) {                                     // no step has waited for V
+      if (!any) {                                     // no step has waited for V yet
         ptx::barrier_wait(shared.v_full(), v_phase);
         ptx::barrier_arrive_if(lane == 0, shared.v_empty());
       }
@@ -120,19 +119,19 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     ptx::named_barrier_arrive(Shared::scheduler_barrier(1 - warpgroup), Shared::kSchedulerThreads);
   }
 
-  // Works on a job and returns the next.
+  // Computes a job and returns the next.
   ATTNJIT_DEVICE BackwardJob step(const BackwardJob& job) {
     const StageState stage_state = {index};
     const uint32 stage = stage_state.slot();
     ptx::barrier_wait(shared.full(stage), stage_state.full());
-    const uint64 pieces = row_pieces + stage * (kConfig.rows_bytes() / 16);
+    const uint64 bf16x3 = row_bf16x3 + stage * (kConfig.rows_bytes() / 16);
     look_at(job, stage);
     Scores scores;
     Operand p, ds;
     Weights weights;
     // Operands live until their products are done.
     const Ones lse = kConfig.scale_first ? Ones{} : ones(0);
-    issue_scores(scores, lse, stage, pieces);
+    issue_scores(scores, lse, stage, bf16x3);
     if (begun || warpgroup == 1) scheduler_arrive();
     await_v();
     const BackwardJob next = Shared::take(shared.job(index + 1));
@@ -142,17 +141,18 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     const SlotState slot_state = {index};
     if constexpr (Features::kTransforms) put_weights(weights, slot_state);
 
-    // The same registers: ptxas would begin dP in others beforehand, and there are none.
+    // The same registers: ptxas would otherwise begin dP early in other registers, and there are
+    // none.
     Scores& dp = scores;
     const Ones delta = ones(3);
-    issue_dp(dp, delta, stage, pieces);
+    issue_dp(dp, delta, stage, bf16x3);
     hold(dv);
     ptx::wgmma_fence();
     mma_ab<kDType>(dv, p, dout_rows.of_buffer(stage, kStageBytes));
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>();
     hold(dp);
-    // The last dP of the work tile is done with V.
+    // The last dP of the work tile has read V.
     ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());
     put_ds(job, dp, p, weights, slot_state, ds);
     scheduler_sync();
@@ -169,12 +169,12 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     return next;
   }
 
-  // Ones for three pieces of each query's row, from `first` on, as the operand of keys.
+  // Ones for three bf16 numbers of each query's row, from `first` on, as the operand of keys.
   struct Ones {
     uint32 word[4];
   };
   ATTNJIT_DEVICE static Ones ones(int first) {
-    const int column = 2 * (ptx::opaque(ptx::lane_index()) & 3);  // that the lane has, and the next
+    const int column = 2 * (ptx::opaque(ptx::lane_index()) & 3);  // of the lane, and the next one
     const auto one = [&](int c) { return c >= first && c < first + 3 ? 0x3f80u : 0u; };
     Ones ones;
     ones.word[0] = ones.word[1] = one(column) | one(column + 1) << 16;
@@ -185,19 +185,19 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   }
   // Issues S = K Q^T - lse / scale.
   ATTNJIT_DEVICE void issue_scores(Scores& scores, const Ones& lse, uint32 stage,
-                                   uint64 pieces) const {
+                                   uint64 bf16x3) const {
     hold(scores);
     ptx::wgmma_fence();
     mma_abt<kDType>(scores, k, q.of_buffer(stage, kStageBytes));
-    if constexpr (!kConfig.scale_first) subtract(scores, lse, pieces);
+    if constexpr (!kConfig.scale_first) subtract(scores, lse, bf16x3);
     ptx::wgmma_commit();
   }
   // Issues dP = V dO^T - delta.
-  ATTNJIT_DEVICE void issue_dp(Scores& dp, const Ones& delta, uint32 stage, uint64 pieces) const {
+  ATTNJIT_DEVICE void issue_dp(Scores& dp, const Ones& delta, uint32 stage, uint64 bf16x3) const {
     hold(dp);
     ptx::wgmma_fence();
     mma_abt<kDType>(dp, v, dout.of_buffer(stage, kStageBytes));
-    subtract(dp, delta, pieces);
+    subtract(dp, delta, bf16x3);
     ptx::wgmma_commit();
   }
   // Waits for V in the first step of a work tile.
@@ -205,7 +205,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     if (!begun) ptx::barrier_wait(shared.v_full(), v_phase);
     begun = true;
   }
-  // Waits for S and drops scores of it.
+  // Waits for S and drops its masked scores.
   ATTNJIT_DEVICE void await_scores(Scores& scores, const BackwardJob& job) {
     const int first_key = kv_tile * kConfig.block_kv;
     [[maybe_unused]] typename Base::Kept kept;
@@ -220,12 +220,12 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       if (job.masks) features.mask(block, scores, first_key);
     }
   }
-  // Leaves the weights in the place of dS.
+  // Writes the weights to the slot of dS.
   ATTNJIT_DEVICE void put_weights(const Weights& weights, const SlotState& slot_state) const {
     const uint32 slot = slot_state.slot();
     ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());
     this->store(weights.word, slot);
-    ptx::warp_sync();  // the warp's weights are there
+    ptx::warp_sync();  // the warp's weights are written
   }
   // Computes dS and hands it to the warpgroup of dq.
   ATTNJIT_DEVICE void put_ds(const BackwardJob& job, const Scores& dp, const Operand& p,
@@ -234,7 +234,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     if constexpr (Features::kTransforms) {
       this->load(weights.word, slot);
-      ptx::warp_sync();  // dS may take their place
+      ptx::warp_sync();  // dS may overwrite them
     }
     this->score_gradients(dp, p, weights, wgmma_params.zero, bias_grad, ds);
     bias_grad.end_tile();
@@ -244,7 +244,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     this->store(ds, slot);
   }
 
-  // Turns to a job, whose operands then begin to arrive.
+  // Moves to a job and starts to load its operands.
   ATTNJIT_DEVICE void look_at(const BackwardJob& job, uint32 stage) {
     if constexpr (Features::kPerHead) this->enter_head(job.head);
     this->set_rows(block, job.tile);
@@ -254,9 +254,9 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
                    job.masks ? TileUse::kMasked : TileUse::kPlain);
   }
 
-  // sums += ones pieces^T: -lse / scale, or -delta, of each query.
-  ATTNJIT_DEVICE static void subtract(Scores& sums, const Ones& ones, uint64 pieces) {
-    ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(sums[0], ones.word, pieces, true);
+  // sums += ones bf16x3^T: -lse / scale, or -delta, of each query.
+  ATTNJIT_DEVICE static void subtract(Scores& sums, const Ones& ones, uint64 bf16x3) {
+    ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(sums[0], ones.word, bf16x3, true);
   }
 
   // Writes dk and dv of the warp's keys.
@@ -267,7 +267,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     write_key_rows<kDType, kConfig.head_dim_v>(*this, key, dv, 1.0f / kConfig.probability_scale(),
                                                params.dv, params.dv_strides);
   }
-  // Adds them to the sums of all splits.
+  // Adds dk and dv to the sums of all splits.
   ATTNJIT_DEVICE void add_sums() const {
     const int key = kv_tile * kConfig.block_kv + warp_row;
     add_key_rows<kConfig.head_dim>(*this, key, dk, params.dk_sum);

@@ -12,10 +12,10 @@
 #include "attnjit/tile/team.cuh"
 
 // The warps of the Hopper backward that do not multiply: one walks over the tiles of queries and
-// loads; another sets rows to zero that must not be read.
+// loads; another zero-fills rows that must not be read.
 namespace attnjit::kernel {
 
-// Turns a warp that does not multiply to work tile `number`; false after the last.
+// Moves a warp that does not multiply to work tile `number`; false after the last.
 template <DkvWgmmaConfig kConfig, class Walk>
 ATTNJIT_DEVICE bool enter_work(const BackwardShared<kConfig>& shared, Walk& walk, uint32 number) {
   if constexpr (!kConfig.loops_over_work()) {
@@ -44,7 +44,7 @@ struct BackwardProducer {
 
   ATTNJIT_DEVICE void run() {
     uint32 number = 0;
-    for (PlanePart at = find(); at.plane != KeyWorkTile::kNone; at = find()) {
+    for (PlaneTile at = find(); at.plane != KeyWorkTile::kNone; at = find()) {
       typename Walk::Job job = walk.next();
       if (!job.exists()) work_tiles.ask();
       put(number++, {at, job});
@@ -55,10 +55,10 @@ struct BackwardProducer {
   }
 
  private:
-  // Turns to the next work tile that has keys: packed sequences leave numbers of tiles over.
-  ATTNJIT_DEVICE PlanePart find() {
+  // Moves to the next work tile that has keys: with packed sequences some tile numbers have none.
+  ATTNJIT_DEVICE PlaneTile find() {
     while (true) {
-      const PlanePart at = work_tiles.take();
+      const PlaneTile at = work_tiles.take();
       if (at.plane == KeyWorkTile::kNone) return at;
       walk.locate(at);
       if (walk.has_keys()) return at;
@@ -83,11 +83,11 @@ struct BackwardProducer {
     return next;
   }
   ATTNJIT_DEVICE void put(uint32 number, const KeyWorkTile& work) {
-    shared.await_left(number, 2);  // the memory of its words
+    shared.await_left(number, 2);  // its words are free
     if (ptx::elect_lane()) shared.put_work(number, work);
   }
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
-    const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
+    const uint32 full = job.zero_fills ? shared.landed(stage) : shared.full(stage);
     ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes() +
                                             kConfig.bias_bytes() + kConfig.rows_bytes());
     const int first_query = job.tile * kConfig.block_q;
@@ -95,7 +95,7 @@ struct BackwardProducer {
     load_slabs<typename Shared::QTile>(shared.q(stage), params.q, full, row, job.head, batch);
     load_slabs<typename Shared::DoutTile>(shared.dout(stage), params.dout, full, row, job.head,
                                           batch);
-    load_rows<kRowPieceBytes / 4>(shared.rows(stage), params.row_pieces, full, job);
+    load_rows<kRowBf16x3Bytes / 4>(shared.rows(stage), params.row_bf16x3, full, job);
     if constexpr (kConfig.scale_first) {
       load_rows<1>(shared.lse(stage), params.base.rows.lse, full, job);
     }
@@ -104,14 +104,14 @@ struct BackwardProducer {
                               shared.bias(stage), full);
     }
   }
-  // The part of the problem that a job is, as far as operands ask.
+  // The coordinates of a job that operands need.
   ATTNJIT_DEVICE Block block_of(const BackwardJob& job) const {
     Block block = walk.block;
     block.head = job.head;
     block.first_query = job.tile * kConfig.block_q;
     return block;
   }
-  // Loads what the preprocess kernel says of a tile's rows, kWords of each. Rows past a packed
+  // Loads the preprocess kernel's results for a tile's rows, kWords each. Rows past a packed
   // sequence's end read the padding rows at the end of the array, which are marked dead.
   template <int kWords, class T>
   ATTNJIT_DEVICE void load_rows(uint32 target, const T* rows, uint32 full,
@@ -132,9 +132,9 @@ struct BackwardProducer {
   }
 };
 
-// Loads K and V. Where there is a second buffer of K, it
-// comes while the work tile before is computed, and V once that has computed its last dP. Keys with
-// rows to be hidden come together then, for those of the work tile before have been hidden.
+// Loads K and V. With a second buffer, K is loaded while the previous work tile is computed, and V
+// after the last dP of that tile. K and V with rows to be zero-filled are loaded together, because
+// the zero-fill of the previous work tile is complete by then.
 template <DkvWgmmaConfig kConfig, class Features>
 struct BackwardKeyProducer {
   const DkvWgmmaParams& params;
@@ -154,17 +154,17 @@ struct BackwardKeyProducer {
 
  private:
   ATTNJIT_DEVICE void load(uint32 number) {
-    const bool hides = walk.hides_keys(walk.keys_of_head());
-    if (!hides) load_k(number, shared.k_full(number), kConfig.k_bytes());
+    const bool zero_fills = walk.zero_fills_keys(walk.keys_of_head());
+    if (!zero_fills) load_k(number, shared.k_full(number), kConfig.k_bytes());
     if (number != 0) ptx::barrier_wait(shared.v_empty(), number - 1 & 1);
-    if (hides) load_k(number, shared.keys_landed(), kConfig.k_bytes() + kConfig.v_bytes());
+    if (zero_fills) load_k(number, shared.keys_landed(), kConfig.k_bytes() + kConfig.v_bytes());
     if (!ptx::elect_lane()) return;
-    if (!hides) ptx::barrier_arrive_expecting(shared.v_full(), kConfig.v_bytes());
+    if (!zero_fills) ptx::barrier_arrive_expecting(shared.v_full(), kConfig.v_bytes());
     load_resident_v<kConfig>(params, walk, shared.v(),
-                             hides ? shared.keys_landed() : shared.v_full());
+                             zero_fills ? shared.keys_landed() : shared.v_full());
   }
   ATTNJIT_DEVICE void load_k(uint32 number, uint32 full, int bytes) {
-    // The one of two buffers was left before the work tile was put.
+    // With two buffers, this one was released before the work tile was published.
     if (kConfig.k_buffers() == 1) shared.await_left(number, 1);
     if (!ptx::elect_lane()) return;
     ptx::barrier_arrive_expecting(full, bytes);
@@ -172,8 +172,8 @@ struct BackwardKeyProducer {
   }
 };
 
-// Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
-// dO.
+// Follows the walk and zero-fills the rows of K and V that no query sees, and the dead rows of Q
+// and dO.
 template <DkvWgmmaConfig kConfig, class Features>
 struct DkvWgmmaZeroFill {
   using Shared = BackwardShared<kConfig>;
@@ -190,14 +190,14 @@ struct DkvWgmmaZeroFill {
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
     uint32 keys_phase = 0;
     for (uint32 number = 0; enter_work<kConfig>(shared, walk, number); ++number) {
-      if (hide_resident_keys<kConfig>(walk, shared.k(number), shared.v(), shared.keys_landed(),
-                                      keys_phase)) {
+      if (zero_fill_resident_keys<kConfig>(walk, shared.k(number), shared.v(), shared.keys_landed(),
+                                           keys_phase)) {
         keys_phase ^= 1;
-        show_rows(shared.k_full(number));
-        show_rows(shared.v_full());
+        publish_rows(shared.k_full(number));
+        publish_rows(shared.v_full());
       }
       for (auto job = walk.next(); job.exists(); job = walk.next(), state.advance()) {
-        if (!job.hides) continue;
+        if (!job.zero_fills) continue;
         const uint32 stage = state.slot();
         ptx::barrier_wait(shared.landed(stage), phases >> stage & 1);
         phases ^= 1u << stage;
@@ -205,7 +205,7 @@ struct DkvWgmmaZeroFill {
         const auto dead = [&](int row) { return !live.has(row); };
         clear_rows<typename Shared::QTile>(shared.q(stage), dead);
         clear_rows<typename Shared::DoutTile>(shared.dout(stage), dead);
-        show_rows(shared.full(stage));
+        publish_rows(shared.full(stage));
       }
       if (!kConfig.loops_over_work()) return;
       shared.leave_work(number);

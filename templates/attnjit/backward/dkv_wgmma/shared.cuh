@@ -9,8 +9,8 @@
 #include "attnjit/tile/pipeline_state.cuh"
 #include "attnjit/tile/slab_tile.cuh"
 
-// Memory that the warps of the Hopper backward share: buffers, barriers, and the jobs that travel
-// from the walk to those that multiply.
+// Shared memory of the Hopper backward: buffers, barriers, and the jobs that the walk sends to the
+// warps that multiply.
 namespace attnjit::kernel {
 
 // Addresses in shared memory.
@@ -43,7 +43,7 @@ struct BackwardShared : BackwardJobs {
   ATTNJIT_DEVICE uint32 rows(uint32 stage) const {
     return base + kConfig.rows_offset() + stage * kConfig.rows_bytes();
   }
-  ATTNJIT_DEVICE uint32 lse(uint32 stage) const { return rows(stage) + kConfig.piece_bytes(); }
+  ATTNJIT_DEVICE uint32 lse(uint32 stage) const { return rows(stage) + kConfig.bf16x3_bytes(); }
   ATTNJIT_DEVICE uint32 ds(uint32 slot) const {
     return base + kConfig.ds_offset() + slot * kConfig.ds_bytes();
   }
@@ -51,8 +51,8 @@ struct BackwardShared : BackwardJobs {
     return base + kConfig.sums_offset() + buffer * kConfig.kSumBytes;
   }
 
-  // K and V have landed and still have rows to be set to zero; they are complete; dP has been
-  // computed for the last time from V. The same of Q, dO and their rows, with the job after.
+  // K and V have landed and still have rows to be zero-filled; they are complete; the last dP has
+  // read V. The same for Q, dO and their rows, which come with the next job.
   ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
   ATTNJIT_DEVICE uint32 k_full(uint32 number) const { return barrier(1 + (number & 1)); }
   ATTNJIT_DEVICE uint32 v_full() const { return barrier(3); }
@@ -68,22 +68,22 @@ struct BackwardShared : BackwardJobs {
   ATTNJIT_DEVICE uint32 ds_empty(uint32 slot) const {
     return barrier(kStageBarriers + 3 * kStages + slot);
   }
-  // A work tile is there to be read; all warps have left it. There are two of each, for some warps
-  // are a work tile ahead of others.
+  // A work tile is published; all warps have left it. There are two of each, because some warps are
+  // a work tile ahead of others.
   ATTNJIT_DEVICE uint32 work_full(uint32 number) const { return barrier(5 + (number & 1)); }
   ATTNJIT_DEVICE uint32 work_left(uint32 number) const { return barrier(7 + (number & 1)); }
   ATTNJIT_DEVICE static uint32 phase(uint32 number) { return number >> 1 & 1; }
 
-  // Sums of dq have come back for a warp.
+  // Sums of dq have been loaded for a warp.
   ATTNJIT_DEVICE uint32 sums_full(int warp) const { return barrier(kDqBarriers + warp); }
-  // These keys may add to dq at a tile; what they add is complete.
+  // These keys may add to dq of a tile; their additions are complete.
   ATTNJIT_DEVICE uint32 dq_acquired(uint32 slot) const { return barrier(kDqBarriers + slot); }
   ATTNJIT_DEVICE uint32 dq_complete(uint32 slot) const {
     return barrier(kDqBarriers + kSlots + slot);
   }
 
-  // One thread makes the barriers. Warps arrive where buffers become empty: those that have keys,
-  // those of dq, the one that hides rows and, if `has_helper`, warp 2.
+  // One thread initialises the barriers. Warps arrive where buffers become empty: the warps that
+  // have keys, those of dq, the warp that zero-fills rows and, if `has_helper`, warp 2.
   ATTNJIT_DEVICE void init_barriers(bool has_helper) const {
     ptx::barrier_init(keys_landed(), 1);
     ptx::barrier_init(v_full(), 1);
@@ -109,41 +109,42 @@ struct BackwardShared : BackwardJobs {
     ptx::barrier_init_fence();
   }
 
-  // Named barriers: a tile of dS is complete, which the threads that have keys come to and those of
-  // dq wait for; and the scheduler barriers of warpgroups 0 and 1 of those that have keys.
+  // Named barriers. A tile of dS is complete: threads that have keys arrive, threads of dq wait.
+  // Scheduler barriers: of the two warpgroups that have keys.
   static constexpr int kSchedulerThreads = 256, kDsThreads = 384;
   ATTNJIT_DEVICE static int scheduler_barrier(int warpgroup) { return 1 + warpgroup; }
   ATTNJIT_DEVICE static int ds_full(uint32 slot) { return 3 + static_cast<int>(slot); }
 
-  // Where job `index` of the walk lies. It travels with the tile before, so that no warp waits for
-  // it. Its memory is used again when those that have keys are kStages jobs behind, and those of dq
-  // kSlots more. The first one of a work tile travels with that.
+  // The address of job `index` of the walk. It comes with the previous tile, so that no warp waits
+  // for it. Its memory is reused when warps that have keys are kStages jobs behind, and warps of dq
+  // kSlots more. The first job comes with its work tile.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
   }
 
-  // Hands work tile `number` of the thread block to all warps; one thread does.
+  // Publishes work tile `number` of the thread block to all warps; one thread calls it.
   ATTNJIT_DEVICE void put_work(uint32 number, const KeyWorkTile& work) const {
     const uint32 address = work_address(number);
     ptx::store_shared_4(address, work.at.plane);
-    ptx::store_shared_4(address + 4, work.at.part);
+    ptx::store_shared_4(address + 4, work.at.tile);
     put(address + 8, work.first);
     ptx::barrier_arrive(work_full(number));
   }
-  // Waits for work tile `number`; warps call it whole.
+  // Waits for work tile `number`; all lanes of a warp call it.
   ATTNJIT_DEVICE KeyWorkTile next_work(uint32 number) const {
     ptx::barrier_wait(work_full(number), phase(number));
     const uint32 address = work_address(number);
     const bool reads = ptx::lane_index() == 0;
     const uint32 plane = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address), 0);
-    const uint32 part = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
-    return {{plane, part}, take(address + 8)};
+    const uint32 tile = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
+    return {{plane, tile}, take(address + 8)};
   }
   // A warp has left work tile `number`.
   ATTNJIT_DEVICE void leave_work(uint32 number) const {
     ptx::barrier_arrive_if(ptx::lane_index() == 0, work_left(number));
   }
-  // Waits until all warps have left the work tile that is so many before `number`, if there is one.
+  // Waits until all warps have left the work tile that lies so many before `number`, if there is
+  // one.
   ATTNJIT_DEVICE void await_left(uint32 number, uint32 before) const {
     if (number < before) return;
     ptx::barrier_wait(work_left(number - before), phase(number - before));

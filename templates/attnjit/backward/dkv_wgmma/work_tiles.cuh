@@ -8,25 +8,24 @@
 
 namespace attnjit::kernel {
 
-// What a thread block of the Hopper backward works on at a time: a tile of keys of one kv head, or
-// a share of its queries, and the first tile of these. One that does not exist comes after the
-// last.
+// A work tile of the Hopper backward: a tile of keys of one kv head with all or a share of its
+// queries, and the first tile of these queries. A work tile that does not exist marks the end.
 struct KeyWorkTile {
   static constexpr uint32 kNone = ~0u;  // plane
 
-  PlanePart at;
+  PlaneTile at;
   BackwardJob first;
 
   ATTNJIT_DEVICE bool exists() const { return at.plane != kNone; }
 };
 
-// The work tiles of a thread block, one after another, as the warp that loads queries finds them:
-// its own by index; or those that a count gives, where thread blocks share work, so that none is
-// idle while there is some; or all tiles of every num_blocks-th kv head, where it owns kv heads.
+// The work tiles of a thread block, found by the warp that loads queries: the one of the block's
+// index; or, with shares_work, the next ones of a counter, so that no block is idle while there is
+// work; or, with owns_kv_head, all tiles of every num_blocks-th kv head.
 //
-// Thread blocks wait for work tiles of lower numbers, for zeros and at dq. Those are at work then:
-// the hardware begins thread blocks in the order of their indices, and a count gives to those that
-// have begun alone.
+// Thread blocks wait for work tiles of lower numbers, for zeros and for dq semaphores. Blocks with
+// those work tiles are running: the hardware starts thread blocks in the order of their indices,
+// and only blocks that have started take numbers from the counter.
 template <DkvWgmmaConfig kConfig>
 class KeyWorkTiles {
  public:
@@ -35,14 +34,14 @@ class KeyWorkTiles {
     ask();
   }
 
-  // Asks for the next work tile, so that the answer is there with take(): as late as that allows,
-  // for another thread block might be free before.
+  // Requests the next work tile, so that take() need not wait: as late as possible, because another
+  // thread block may become free before.
   ATTNJIT_DEVICE void ask() {
     if (!kConfig.shares_work || ptx::lane_index() != 0) return;
     next_ = ptx::take_count(params_.work_taken);
   }
   // The next work tile, or none.
-  ATTNJIT_DEVICE PlanePart take() {
+  ATTNJIT_DEVICE PlaneTile take() {
     const uint32 tiles = params_.base.num_kv_tiles, planes = params_.base.num_planes;
     if constexpr (kConfig.owns_kv_head) {
       const uint32 number = next_++;
@@ -50,9 +49,9 @@ class KeyWorkTiles {
       return {plane < planes ? plane : KeyWorkTile::kNone, number % tiles};
     }
     const uint32 index = kConfig.shares_work ? ptx::warp_broadcast(next_, 0) : next_;
-    const uint32 parts = tiles * params_.base.num_splits;
-    if (index >= parts * planes) return {KeyWorkTile::kNone, 0};
-    return find_plane_part(params_.base, parts, index);
+    const uint32 tiles_per_plane = tiles * params_.base.num_splits;
+    if (index >= tiles_per_plane * planes) return {KeyWorkTile::kNone, 0};
+    return find_plane_tile(params_.base, tiles_per_plane, index);
   }
 
  private:

@@ -8,20 +8,20 @@
 
 namespace attnjit::kernel {
 
-// Whether there are sums of dq to be set to zero. Packed sequences leave numbers of work tiles
-// over, which no thread block would count.
+// Whether this kernel zeroes sums of dq. With packed sequences some work tiles do not exist, and no
+// thread block would count them.
 template <DkvWgmmaConfig kConfig, class Features>
 ATTNJIT_CONSTEXPR bool zeroes_ahead() {
   return !kConfig.walks_all() && !Features::kPacksSequences;
 }
 
-// The warp of the Hopper backward that sets sums of dq to zero while others multiply, for what a
-// kernel before it would take for that is a tenth of a backward of 512 queries.
+// The warp of the Hopper backward that zeroes sums of dq while other warps multiply: a separate
+// kernel for that takes a tenth of a backward of 512 queries.
 //
-// The work tiles of a section of planes, see find_plane_part(), share out the sums of a section to
-// come, which lie one after another, and count themselves when they are done. That section's work
-// tiles wait for the count: the work tiles that they wait for have lower numbers, and are at work.
-// Sums of the first sections are zeros already.
+// Each work tile of a section of planes, see find_plane_tile(), zeroes a share of the sums of a
+// later section, which are contiguous, and then increments a counter. Work tiles of that section
+// wait for the counter: they wait for work tiles with lower numbers, which are running. Sums of the
+// first sections are zeros already.
 template <DkvWgmmaConfig kConfig>
 struct BackwardZerosAhead {
   static constexpr int kRowFloats = round_up(kConfig.head_dim, 8);
@@ -45,7 +45,7 @@ struct BackwardZerosAhead {
   }
 
   // Waits until the sums of a work tile's plane are zeros.
-  ATTNJIT_DEVICE void await(const PlanePart& at) const {
+  ATTNJIT_DEVICE void await(const PlaneTile& at) const {
     const uint32 section = at.plane / base.section_planes;
     if (params.zeros_ahead == 0 || section < params.zeros_ahead) return;
     ptx::await_count(params.zeroed + section, work_tiles());
@@ -53,12 +53,12 @@ struct BackwardZerosAhead {
   }
 
  private:
-  // Of a section that has others behind it.
+  // For a section that later ones follow.
   ATTNJIT_DEVICE uint32 work_tiles() const {
     return base.section_planes * base.num_kv_tiles * base.num_splits;
   }
-  // Sets the share of a work tile to zero.
-  ATTNJIT_DEVICE void set(const PlanePart& at) const {
+  // Zeroes the share of a work tile.
+  ATTNJIT_DEVICE void set(const PlaneTile& at) const {
     const uint32 most = base.section_planes;
     const uint32 section = at.plane / most + params.zeros_ahead;
     const uint32 begin = section * most, planes = base.num_planes;
@@ -67,7 +67,7 @@ struct BackwardZerosAhead {
     const uint32 plane_lines = kConfig.gqa_ratio * base.padded_rows / 16 * kRowFloats / 8;
     const uint32 lines = count * plane_lines;
     const uint32 share = ceil_div(lines, work_tiles());
-    const uint32 first = (at.part * most + at.plane % most) * share;
+    const uint32 first = (at.tile * most + at.plane % most) * share;
     float* const sums =
         base.dq_sum + static_cast<int64>(begin) * plane_lines * kLineFloats + ptx::lane_index() * 4;
 #pragma unroll 4

@@ -5,14 +5,14 @@
 
 namespace attnjit::kernel {
 
-// Everything that specialises the Hopper kernel of dk and dv of wide heads, apart from its
+// Everything that specialises the Hopper kernel of dk and dv for head_dim above 128, except for its
 // features.
 struct DkvWgmmaD256Config {
   DType dtype;             // of q, k, v, dout and the gradients: 16 bits wide
   int head_dim;            // columns of q and k, a multiple of 8 up to 256
   int head_dim_v;          // columns of v and dout, a multiple of 8 up to 256
   int gqa_ratio;           // query heads that share one kv head
-  bool scale_first;        // scores are scaled, then features add to them, then lse is taken off
+  bool scale_first;        // scores are scaled, then features add to them, then lse is subtracted
   bool bias_tiles;         // a bias with rows of its own comes in tiles
   int num_stages;          // tiles of Q, and of dO, in their rings
   int producer_registers;  // of a thread that loads: a multiple of 8 from 24 on
@@ -24,10 +24,10 @@ struct DkvWgmmaD256Config {
   static constexpr int block_kv = 64;        // keys of a tile
   static constexpr bool late = false;        // features read operands before scores are computed
 
-  // Dq has a kernel of its own: no thread block waits for another that adds to it.
+  // dq has its own kernel: no thread block waits for additions of another.
   ATTNJIT_CONSTEXPR bool walks_all() const { return false; }
   ATTNJIT_CONSTEXPR int num_threads() const { return 3 * 128; }
-  // Registers of a thread that multiplies: what those that load leave of a launch's.
+  // Registers of a thread that multiplies: the rest of a launch's after the threads that load.
   ATTNJIT_CONSTEXPR int product_registers() const {
     const int most = (504 - producer_registers) / 16 * 8;
     return most < 240 ? most : 240;
@@ -49,7 +49,7 @@ struct DkvWgmmaD256Config {
             .groups = block_q / 8,
             .block_q = block_q,
             .block_kv = block_kv,
-            .packed_heads = 1,
+            .pack_gqa_heads = 1,
             .gqa_ratio = gqa_ratio};
   }
 

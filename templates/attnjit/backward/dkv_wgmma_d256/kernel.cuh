@@ -4,9 +4,9 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/key_bias_grad.cuh"
 
-// The backward of Hopper (sm_90a) for heads of more than 128 columns, keys at rest: dk and dv with
-// wgmma. dq has a kernel of its own: a part of it for 64 keys would cost more to add up than to
-// compute the scores again.
+// The backward of Hopper (sm_90a) for head_dim above 128, keys at rest: dk and dv with wgmma. dq
+// has its own kernel: adding up a share of dq for every 64 keys would cost more than computing the
+// scores again.
 //
 // A thread block keeps 64 keys of one kv head and walks over the queries of all heads that share
 // it. Its warps have roles:
@@ -27,7 +27,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma_d256(const DkvWgmmaParams& params, const 
   static_assert(!BiasGrad::kStores && !BiasGrad::kAdds, "dS does not lie in shared memory");
   using Set = GradientFeatures<Features...>;
   if (ptx::thread_index() == 0) DkvD256Shared<kConfig>().init_barriers();
-  ptx::block_sync();  // the barriers are there for all
+  ptx::block_sync();  // barriers are visible to all threads
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
     ptx::give_registers<kConfig.producer_registers>();

@@ -8,7 +8,7 @@
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/tile/clear_rows.cuh"
 
-// The warps of the Hopper backward of wide heads that do not multiply.
+// The warps of the Hopper backward for head_dim above 128 that do not multiply.
 namespace attnjit::kernel {
 
 // Walks over the tiles of queries and loads.
@@ -50,9 +50,9 @@ struct DkvD256Producer {
 
  private:
   ATTNJIT_DEVICE void load_keys() {
-    const bool hides = walk.hides_keys(walk.keys_of_head());
+    const bool zero_fills = walk.zero_fills_keys(walk.keys_of_head());
     if (!ptx::elect_lane()) return;
-    const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
+    const uint32 full = zero_fills ? shared.keys_landed() : shared.keys_full();
     ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
     load_resident_k<kConfig>(params, walk, shared.k(), full);
     load_resident_v<kConfig>(params, walk, shared.v(), full);
@@ -60,7 +60,7 @@ struct DkvD256Producer {
   // Announces a tile of `bytes` and returns the barrier at which it is to land.
   ATTNJIT_DEVICE uint32 announce(Stream stream, const typename Walk::Job& job, uint32 stage,
                                  int bytes) {
-    const uint32 full = job.hides ? shared.landed(stream, stage) : shared.full(stream, stage);
+    const uint32 full = job.zero_fills ? shared.landed(stream, stage) : shared.full(stream, stage);
     ptx::barrier_arrive_expecting(full, bytes);
     return full;
   }
@@ -96,8 +96,8 @@ struct DkvD256Producer {
   }
 };
 
-// Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
-// dO.
+// Follows the walk and zero-fills the rows of K and V that no query sees, and the dead rows of Q
+// and dO.
 template <DkvWgmmaD256Config kConfig, class Features>
 struct DkvD256ZeroFill {
   using Shared = DkvD256Shared<kConfig>;
@@ -110,29 +110,29 @@ struct DkvD256ZeroFill {
   ATTNJIT_DEVICE void run() {
     walk.locate();
     if (!walk.has_keys()) return;
-    if (hide_resident_keys<kConfig>(walk, shared.k(), shared.v(), shared.keys_landed(), 0)) {
-      show_rows(shared.keys_full());
+    if (zero_fill_resident_keys<kConfig>(walk, shared.k(), shared.v(), shared.keys_landed(), 0)) {
+      publish_rows(shared.keys_full());
     }
     typename Shared::StageState state = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
     for (;; state.advance()) {
       const auto job = walk.next();
       if (!job.exists()) return;
-      if (!job.hides) continue;
+      if (!job.zero_fills) continue;
       const uint32 stage = state.slot(), phase = phases >> stage & 1;
       phases ^= 1u << stage;
       const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
-      hide<Stream::kQueries, typename Shared::QTile>(stage, phase, live);
-      hide<Stream::kOutputs, typename Shared::DoutTile>(stage, phase, live);
+      zero_fill<Stream::kQueries, typename Shared::QTile>(stage, phase, live);
+      zero_fill<Stream::kOutputs, typename Shared::DoutTile>(stage, phase, live);
     }
   }
 
  private:
   template <Stream kStream, class Tile>
-  ATTNJIT_DEVICE void hide(uint32 stage, uint32 phase, const LiveRows& live) {
+  ATTNJIT_DEVICE void zero_fill(uint32 stage, uint32 phase, const LiveRows& live) {
     ptx::barrier_wait(shared.landed(kStream, stage), phase);
     clear_rows<Tile>(shared.tile(kStream, stage), [&](int row) { return !live.has(row); });
-    show_rows(shared.full(kStream, stage));
+    publish_rows(shared.full(kStream, stage));
   }
 };
 

@@ -11,16 +11,16 @@
 
 namespace attnjit::kernel {
 
-// A warpgroup of the Hopper backward of wide heads: dv or dk of the block's 64 keys, whose 128
-// registers a thread leave no room for the other. All products have keys in their rows. In a step,
+// A warpgroup of the Hopper backward for head_dim above 128: dv or dk of the block's 64 keys, each
+// of which takes 128 registers of a thread. All products have keys in their rows. In a step,
 //
 //     scores    = resident first^T      S = K Q^T             dP = V dO^T
 //     operand   = Derived::compute      P = exp(S - lse)      dS = P (dP - delta)
 //     gradients += operand second       dv += P dO            dk += dS Q
 //
-// where the operand is an operand as it lies in registers. The last product goes on while the first
-// one of the next step is issued, so that the tensor cores have work but for compute(), when the
-// other warpgroup keeps them busy.
+// where `operand` is an operand as it lies in registers. The last product still runs while the
+// first one of the next step is issued. So the tensor cores have work except during compute(), when
+// the other warpgroup uses them.
 template <DkvWgmmaD256Config kConfig, class Features, Stream kFirst, class Derived,
           ScoreShape kShape = kConfig.scores()>
 struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
@@ -46,7 +46,7 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   const KMajor<FirstTile> first;
   const MnMajor<SecondTile> second;
   typename Shared::StageState state = {};
-  Scores scores;  // always the same registers: others would have to be set beside products
+  Scores scores;  // always the same registers: others would have to be written during products
   Operand operand;
   Gradients gradients;
 
@@ -65,7 +65,7 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     BackwardJob job = Shared::take(shared.job(0));
     if (job.exists()) {
       begin(job);
-      // The very first product stands alone: ptxas would have to copy sums that still change.
+      // The very first product is waited for: ptxas would otherwise copy sums that still change.
       ptx::wgmma_wait<0>();
       hold(scores);
       while (true) {
@@ -85,8 +85,8 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
  private:
   ATTNJIT_DEVICE Derived& derived() { return static_cast<Derived&>(*this); }
 
-  // scores = resident tile^T. Were the descriptor of K or V not from what the compiler does not
-  // know, it would keep those of all columns through the loop.
+  // scores = resident tile^T. The descriptor of K or V is computed from a value that the compiler
+  // does not know: it would otherwise keep those of all columns through the loop.
   ATTNJIT_DEVICE void multiply_resident(const KMajor<FirstTile>& tile) {
     const uint32 resident = ptx::opaque(kOfValues ? shared.k() : shared.v());
     mma_abt<kDType>(scores, ResidentTile::k_major(resident), tile);
@@ -101,7 +101,7 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     multiply_resident(first.of_buffer(stage));
     ptx::wgmma_commit();
   }
-  // Sees the last product of the job before end, and then the first one of this.
+  // Waits for the last product of the previous job, and then for the first one of this job.
   ATTNJIT_DEVICE void finish_scores() {
     const uint32 before = (state.index - 1) % Shared::kStages;
     ptx::wgmma_wait<1>();

@@ -5,15 +5,15 @@
 #include "attnjit/score/lse_difference.cuh"
 #include "attnjit/score/score_weights.cuh"
 
-// The two warpgroups of the Hopper backward of wide heads that multiply.
+// The two warpgroups of the Hopper backward for head_dim above 128 that multiply.
 namespace attnjit::kernel {
 
-// Whether what rounding drops of P is handed on with it.
+// Whether the rounding errors of P are handed on with it.
 template <DkvWgmmaD256Config kConfig, class Features>
 inline constexpr bool hands_residuals = kConfig.keeps_residuals() && !Features::kTransforms;
 
-// Computes P and dv, and hands P, as it is rounded, to the other: times the slopes of its scores,
-// where these are not 1, else with what rounding dropped, where there is room.
+// Computes P and dv, and hands rounded P to the other warpgroup: times the slopes of its scores, if
+// there are slopes; otherwise with its rounding errors, if there is room.
 template <DkvWgmmaD256Config kConfig, class Features>
 struct DvWarpgroup
     : DkvD256Product<kConfig, Features, Stream::kQueries, DvWarpgroup<kConfig, Features>> {
@@ -23,7 +23,7 @@ struct DvWarpgroup
       Base::params, Base::scores, Base::shared;
   using typename Base::Shared;
 
-  // Turns to a job, whose operands then begin to arrive.
+  // Moves to a job and starts to load its operands.
   ATTNJIT_DEVICE void begin(const BackwardJob& job, uint32 stage) {
     if constexpr (Features::kPerHead) this->enter_head(job.head);
     this->set_rows(block, job.tile);
@@ -64,8 +64,7 @@ struct DvWarpgroup
   using Weights = ScoreWeights<Features, kConfig.dtype, kGroups, false>;
 
   // operand = P, times probability_scale(), and its weights. A bias may be so large that lse has
-  // few digits left after the point: scores that hold one are compared with lse before they are
-  // scaled.
+  // few digits left after the point: with a bias, lse is subtracted before the scores are scaled.
   ATTNJIT_DEVICE void exponentiate(uint32 lse, Weights& weights) {
     constexpr float kLogScale = kConfig.dtype == DType::kFloat16 ? 14.0f : 0.0f;
     static_assert(kConfig.probability_scale() == (kLogScale == 0.0f ? 1.0f : 16384.0f));
@@ -94,7 +93,7 @@ struct DvWarpgroup
   }
 };
 
-// Computes dS and dk, of P as the other hands it on.
+// Computes dS and dk from the P of the other warpgroup.
 template <DkvWgmmaD256Config kConfig, class Features, class BiasGrad>
 struct DkWarpgroup : DkvD256Product<kConfig, Features, Stream::kOutputs,
                                     DkWarpgroup<kConfig, Features, BiasGrad>> {
@@ -109,7 +108,7 @@ struct DkWarpgroup : DkvD256Product<kConfig, Features, Stream::kOutputs,
       : Base(p, f), bias_grad(g) {}
 
   ATTNJIT_DEVICE void begin(const BackwardJob&, uint32) {}
-  // Of dP, which the scores are here.
+  // The scores are dP here.
   ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
     constexpr bool kRestores = hands_residuals<kConfig, Features>;
     using Dropped = Residuals<kConfig.dtype>;

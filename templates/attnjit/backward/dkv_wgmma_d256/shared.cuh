@@ -7,11 +7,11 @@
 #include "attnjit/tile/pipeline_state.cuh"
 #include "attnjit/tile/slab_tile.cuh"
 
-// Memory that the warps of the Hopper backward of wide heads share: buffers, barriers and jobs.
+// Shared memory of the Hopper backward for head_dim above 128: buffers, barriers and jobs.
 namespace attnjit::kernel {
 
-// Tensors of which a tile is loaded for each job: Q, with lse and what features want of the tile,
-// and dO, with delta. A ring for each, whose stages become full and empty by themselves.
+// Tensors of which a tile is loaded for each job: Q, with lse and the operands of features, and dO,
+// with delta. Each has its own ring and barriers.
 enum class Stream : int { kQueries = 0, kOutputs = 1 };
 
 // Addresses in shared memory.
@@ -42,15 +42,15 @@ struct DkvD256Shared : BackwardJobs {
     return base + kConfig.rows_offset() +
            (static_cast<int>(s) * kStages + stage) * kConfig.row_bytes();
   }
-  // P, rounded, as those that compute it hold it. Its place belongs to a stage of Q.
+  // P, rounded, in the layout of the registers that compute it. Its slot belongs to a stage of Q.
   ATTNJIT_DEVICE uint32 p(uint32 stage) const {
     return base + kConfig.p_offset() + stage * kConfig.p_bytes();
   }
-  // The bits that it lost, if the config keeps_residuals.
+  // The rounding errors of P, if the config keeps_residuals.
   ATTNJIT_DEVICE uint32 residuals(uint32 stage) const {
     return p(stage) + kConfig.block_q * kConfig.block_kv * 2;
   }
-  // 16 bytes of the thread, number `i` of those that it has of P or the residuals.
+  // The `i`-th 16 bytes of the thread in P or the residuals.
   ATTNJIT_DEVICE static uint32 of_thread(uint32 place, int i) {
     return place + 16 * (ptx::thread_index() & 127) + i * 128 * 16;
   }
@@ -58,15 +58,16 @@ struct DkvD256Shared : BackwardJobs {
     return base + kConfig.bias_offset() + stage * kConfig.bias_bytes();
   }
 
-  // K and V have landed and still have rows to be set to zero; they and the first job are complete.
-  // The same of a tile of a stream, with the job after.
+  // K and V have landed and still have rows to be zero-filled; they and the first job are complete.
+  // The same for a tile of a stream, which comes with the next job.
   ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
   ATTNJIT_DEVICE uint32 keys_full() const { return barrier(1); }
   ATTNJIT_DEVICE uint32 landed(Stream s, uint32 stage) const { return barrier(s, 0, stage); }
   ATTNJIT_DEVICE uint32 full(Stream s, uint32 stage) const { return barrier(s, 1, stage); }
   ATTNJIT_DEVICE uint32 empty(Stream s, uint32 stage) const { return barrier(s, 2, stage); }
 
-  // One thread makes the barriers. Warps of both warpgroups arrive where buffers become empty.
+  // One thread initialises the barriers. Warps of both warpgroups arrive where buffers become
+  // empty.
   ATTNJIT_DEVICE void init_barriers() const {
     ptx::barrier_init(keys_landed(), 1);
     ptx::barrier_init(keys_full(), 2);
@@ -80,13 +81,13 @@ struct DkvD256Shared : BackwardJobs {
     ptx::barrier_init_fence();
   }
 
-  // Named barriers: P of a stage is complete, which those that compute it come to and those that
-  // compute dS wait for.
+  // Named barriers: P of a stage is complete. The warpgroup of dv arrives, the warpgroup of dk
+  // waits.
   static constexpr int kPThreads = 256;
   ATTNJIT_DEVICE static int p_full(uint32 stage) { return 1 + static_cast<int>(stage); }
 
-  // The address of job `index` of the walk. The first travels with K, each of the others with the
-  // tiles before, so that no warp waits for it.
+  // The address of job `index` of the walk. The first comes with K, each other one with the
+  // previous tiles, so that no warp waits for it.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
   }

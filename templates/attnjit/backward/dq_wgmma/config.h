@@ -6,13 +6,13 @@
 
 namespace attnjit::kernel {
 
-// Everything that specialises the Hopper kernel of dq alone, apart from its features.
+// Everything that specialises the Hopper kernel of dq alone, except for its features.
 struct DqWgmmaConfig {
   DType dtype;             // of q, k, v, dout and dq: 16 bits wide
   int head_dim;            // columns of q and k, a multiple of 8 up to 256
   int head_dim_v;          // columns of v and dout, a multiple of 8 up to 256
   int gqa_ratio;           // query heads that share one kv head
-  bool scale_first;        // scores are scaled, then features add to them, then lse is taken off
+  bool scale_first;        // scores are scaled, then features add to them, then lse is subtracted
   int k_stages, v_stages;  // tiles of K and of V in their rings, 1 or 2
   int producer_registers;  // of a thread that loads: a multiple of 8 from 24 on
 
@@ -24,7 +24,7 @@ struct DqWgmmaConfig {
   static constexpr bool late = true;         // features read operands where they use them
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 3 * 128; }
-  // Registers of a thread that multiplies: what those that load leave of a launch's.
+  // Registers of a thread that multiplies: the rest of a launch's after the threads that load.
   ATTNJIT_CONSTEXPR int product_registers() const {
     const int most = (504 - producer_registers) / 16 * 8;
     return most < 240 ? most : 240;
@@ -44,7 +44,7 @@ struct DqWgmmaConfig {
             .groups = block_kv / 8,
             .block_q = block_q,
             .block_kv = block_kv,
-            .packed_heads = 1,
+            .pack_gqa_heads = 1,
             .gqa_ratio = gqa_ratio,
             .strided_keys = block_kv};
   }
@@ -78,9 +78,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const DqWgmmaConfig& config) {
 // Run-time arguments of the Hopper kernel of dq.
 struct DqWgmmaParams {
   BackwardParams base;
-  // Boxes of 64 columns: of q and dout of block_q rows, of k and v of a tile's rows in
-  // StridedKeyOrder, a quarter of a tile in those of the tails, which serve a tile with a row past
-  // the last multiple of four.
+  // Boxes of 64 columns. q and dout: block_q rows. k and v: a tile's rows in StridedKeyOrder.
+  // k_tail and v_tail, for a tile with a row past the last multiple of four: a quarter of a tile.
   TensorMap q, dout, k, v, k_tail, v_tail;
 };
 

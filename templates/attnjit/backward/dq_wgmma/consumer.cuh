@@ -20,8 +20,8 @@ namespace attnjit::kernel {
 //     S  = Q K^T         P  = exp(S - lse)
 //     dP = dO V^T        dS = P (dP - delta)         dq += dS K
 //
-// where dS is an operand as it lies in registers. dq of a step goes on while S and dP of the next
-// one are issued, and P is computed beside dP:
+// where dS is an operand as it lies in registers. dq of a step still runs while S and dP of the
+// next one are issued, and P is computed during dP:
 //
 //     tensor cores  [ dq of the step before | S | dP ]       [ dq | S, dP of the next ]
 //     other units                              [ P ] [ dS ]
@@ -40,7 +40,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   const uint32 group_rows;  // bytes from a tile to its rows of the warpgroup
   uint32 index = 0;         // in both rings
   float lse[2], delta[2];   // of the thread's rows; lse in log2 units unless scale_first
-  // Always the same registers: others would have to be set beside products.
+  // Always the same registers: others would have to be written during products.
   Scores scores, dp;
   uint32 ds[kGroups][2];  // rounded
   ScoreWeights<Features, kDType, kGroups, false> weights;
@@ -63,7 +63,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
     BackwardJob job = Shared::take(shared.job(0));
     if (job.exists()) {
       begin();
-      // The very first products stand alone: ptxas would have to copy sums that still change.
+      // The very first products are waited for: ptxas would otherwise copy sums that still change.
       ptx::wgmma_wait<0>();
       hold(scores, dp);
       while (true) {
@@ -84,8 +84,8 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   ATTNJIT_DEVICE typename Shared::KeyState k_state() const { return {index}; }
   ATTNJIT_DEVICE typename Shared::ValueState v_state() const { return {index}; }
 
-  // Issues S and dP of a job. ptxas would keep the descriptors of all columns of a tile through the
-  // loop, were they not computed from what it does not know.
+  // Issues S and dP of a job. Descriptors are computed from a value that ptxas does not know: it
+  // would otherwise keep those of all columns of a tile through the loop.
   ATTNJIT_DEVICE void begin() {
     const uint32 k_stage = k_state().slot(), v_stage = v_state().slot();
     ptx::barrier_wait(shared.k_full(k_stage), k_state().full());
@@ -101,7 +101,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
                     Shared::VTile::k_major(ptx::opaque(shared.v(v_stage))));
     ptx::wgmma_commit();
   }
-  // Computes dS of a job, once dq of the one before, S and dP have ended.
+  // Computes dS of a job, once dq of the previous job, S and dP have ended.
   ATTNJIT_DEVICE void compute(const BackwardJob& job) {
     const uint32 before = (index - 1) % Shared::kKeyStages;
     ptx::wgmma_wait<1>();
@@ -137,7 +137,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   }
 
   // P, in place of the scores, times their slopes. A bias may be so large that lse has few digits
-  // left after the point: scores that hold one are compared with lse before they are scaled.
+  // left after the point: with a bias, lse is subtracted before the scores are scaled.
   ATTNJIT_DEVICE void exponentiate() {
     scores.for_each([&](float& score, int, int n, int e) {
       if constexpr (kConfig.scale_first) {
@@ -148,7 +148,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       }
     });
   }
-  // Reads what the preprocess kernel tells of the thread's rows. Those past the end are dead.
+  // Reads the preprocess kernel's results for the thread's rows. Rows past the end are dead.
   ATTNJIT_DEVICE void read_rows() {
     const auto [first, count] = this->padded_rows_of(block.head);
 #pragma unroll
@@ -160,8 +160,8 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       if constexpr (!kConfig.scale_first) lse[h] *= kLog2E;
     }
   }
-  // Writes dq of the warp's queries, zeros where they are dead: whatever is stored in a dead row of
-  // Q or dO has not left its row.
+  // Writes dq of the warp's queries, zeros where they are dead: a NaN in a dead row of Q or dO has
+  // not left its row.
   ATTNJIT_DEVICE void write() {
     const LiveRows rows = this->load_live(block.head, this->q_tile_index);
     const int first = block.thread_row - block.first_row;

@@ -4,8 +4,8 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/gradient_feature.cuh"
 
-// The Hopper kernel of dq alone (sm_90a), queries at rest, with wgmma and the copy engine. Nothing
-// is added up by several thread blocks, so its results are the same bits every time.
+// The Hopper kernel of dq alone (sm_90a), queries at rest, with wgmma and the copy engine. No sum
+// is shared by thread blocks, so its results are the same bits every time.
 //
 // A thread block keeps 128 queries of one head and walks over the keys. Its warps have roles:
 //
@@ -22,7 +22,7 @@ ATTNJIT_DEVICE void backward_dq_wgmma(const DqWgmmaParams& params, Features... f
                 "why_invalid(config) in backward/dq_wgmma/config.h");
   using Set = GradientFeatures<Features...>;
   if (ptx::thread_index() == 0) DqWgmmaShared<kConfig>().init_barriers();
-  ptx::block_sync();  // the barriers are there for all
+  ptx::block_sync();  // barriers are visible to all threads
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
     ptx::give_registers<kConfig.producer_registers>();

@@ -21,9 +21,9 @@ struct DqWgmmaWalk : QueryTileWalk<BackwardBlock<kConfig.scores(), Features, War
   using Base::block, Base::features, Base::keys;
 
   struct Job : BackwardJob {
-    bool hides;  // K and V have rows inside of the tensor, or another sequence's, that no query of
-                 // the block sees: whatever is stored there, a NaN included, would reach dq as
-                 // 0 * NaN
+    bool zero_fills;  // K and V have rows inside of the tensor, or another sequence's, that no
+                      // query of the block sees: whatever is stored there, a NaN included, would
+                      // reach dq as 0 * NaN
   };
 
   ATTNJIT_DEVICE Job next() {
@@ -34,15 +34,16 @@ struct DqWgmmaWalk : QueryTileWalk<BackwardBlock<kConfig.scores(), Features, War
     const int begin = job.tile * kConfig.block_kv, end = begin + kConfig.block_kv;
     const bool ends = !Features::kPacksSequences && end > block.seqlen_kv;
     const int limit = ends ? block.seqlen_kv : end;
-    const bool hides = masks && (Features::kPicksKeys || begin < keys.begin || limit > keys.end);
-    return {{block.head, job.tile, masks}, hides};
+    const bool zero_fills =
+        masks && (Features::kPicksKeys || begin < keys.begin || limit > keys.end);
+    return {{block.head, job.tile, masks}, zero_fills};
   }
   // Keys past the tensor are zeros already.
-  ATTNJIT_DEVICE bool hides_key(int key) const {
+  ATTNJIT_DEVICE bool zero_fills_key(int key) const {
     if (!Features::kPacksSequences && key >= block.seqlen_kv) return false;
     return key < keys.begin || key >= keys.end || !features.reads_key(key);
   }
-  // Whether the block has rows that get a gradient; the others are not asked about their keys.
+  // Begins the walk; a block without a row that gets a gradient has no keys.
   ATTNJIT_DEVICE void begin() {
     this->locate();
     if (!this->load_live(block.head, this->q_tile_index).any()) this->end_tile = this->next_tile;
@@ -83,13 +84,13 @@ struct DqWgmmaProducer {
         Shared::put(shared.job(k_state.index + 1), next);
         load<kConfig.padded_head_dim()>(
             shared.k(k_stage), params.k, params.k_tail,
-            job.hides ? shared.k_landed(k_stage) : shared.k_full(k_stage), source);
+            job.zero_fills ? shared.k_landed(k_stage) : shared.k_full(k_stage), source);
       }
       ptx::barrier_wait(shared.v_empty(v_stage), v_state.empty());
       if (ptx::elect_lane()) {
         load<kConfig.padded_head_dim_v()>(
             shared.v(v_stage), params.v, params.v_tail,
-            job.hides ? shared.v_landed(v_stage) : shared.v_full(v_stage), source);
+            job.zero_fills ? shared.v_landed(v_stage) : shared.v_full(v_stage), source);
       }
       job = next;
     }
@@ -115,7 +116,7 @@ struct DqWgmmaProducer {
   }
 };
 
-// Walks along and sets to zero the rows of K and V that no query of the block sees.
+// Follows the walk and zero-fills the rows of K and V that no query of the block sees.
 template <DqWgmmaConfig kConfig, class Features>
 struct DqWgmmaZeroFill {
   using Shared = DqWgmmaShared<kConfig>;
@@ -133,18 +134,18 @@ struct DqWgmmaZeroFill {
     for (;; k_state.advance(), v_state.advance()) {
       const auto job = walk.next();
       if (!job.exists()) return;
-      if (!job.hides) continue;
-      LiveRows hidden;
+      if (!job.zero_fills) continue;
+      LiveRows unread;
 #pragma unroll
       for (int i = 0; i < kConfig.block_kv / 32; ++i) {
         const int key = StridedKeyOrder::key(kConfig.block_kv, 32 * i + ptx::lane_index());
-        hidden.set(i, ptx::warp_ballot(walk.hides_key(job.tile * kConfig.block_kv + key)));
+        unread.set(i, ptx::warp_ballot(walk.zero_fills_key(job.tile * kConfig.block_kv + key)));
       }
       const uint32 k_stage = k_state.slot(), v_stage = v_state.slot();
       clear<typename Shared::KTile>(shared.k(k_stage), shared.k_landed(k_stage),
-                                    shared.k_full(k_stage), k_phases >> k_stage & 1, hidden);
+                                    shared.k_full(k_stage), k_phases >> k_stage & 1, unread);
       clear<typename Shared::VTile>(shared.v(v_stage), shared.v_landed(v_stage),
-                                    shared.v_full(v_stage), v_phases >> v_stage & 1, hidden);
+                                    shared.v_full(v_stage), v_phases >> v_stage & 1, unread);
       k_phases ^= 1u << k_stage;
       v_phases ^= 1u << v_stage;
     }
@@ -153,10 +154,10 @@ struct DqWgmmaZeroFill {
  private:
   template <class Tile>
   ATTNJIT_DEVICE static void clear(uint32 tile, uint32 landed, uint32 full, uint32 phase,
-                                   const LiveRows& hidden) {
+                                   const LiveRows& unread) {
     ptx::barrier_wait(landed, phase);
-    clear_rows<Tile>(tile, [&](int row) { return hidden.has(row); });
-    show_rows(full);
+    clear_rows<Tile>(tile, [&](int row) { return unread.has(row); });
+    publish_rows(full);
   }
 };
 

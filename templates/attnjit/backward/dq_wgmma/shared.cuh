@@ -8,7 +8,7 @@
 
 namespace attnjit::kernel {
 
-// Memory that the warps of the Hopper kernel of dq share. A job's tile is one of keys.
+// Shared memory of the Hopper kernel of dq. A job's tile is a tile of keys.
 template <DqWgmmaConfig kConfig>
 struct DqWgmmaShared : BackwardJobs {
   static constexpr int kKeyStages = kConfig.k_stages, kValueStages = kConfig.v_stages;
@@ -30,8 +30,8 @@ struct DqWgmmaShared : BackwardJobs {
     return base + kConfig.v_offset() + stage * kConfig.v_bytes();
   }
 
-  // Q, dO and the first job are complete. A tile of K, with the job after, or of V has landed and
-  // still has rows to be set to zero; is complete; has been used.
+  // Q, dO and the first job are complete. A tile of K, which comes with the next job, or of V has
+  // landed and still has rows to be zero-filled; is complete; has been used.
   ATTNJIT_DEVICE uint32 queries_full() const { return barrier(0); }
   ATTNJIT_DEVICE uint32 k_landed(uint32 stage) const { return barrier(1 + 3 * stage); }
   ATTNJIT_DEVICE uint32 k_full(uint32 stage) const { return barrier(2 + 3 * stage); }
@@ -40,7 +40,7 @@ struct DqWgmmaShared : BackwardJobs {
   ATTNJIT_DEVICE uint32 v_full(uint32 stage) const { return k_full(kKeyStages + stage); }
   ATTNJIT_DEVICE uint32 v_empty(uint32 stage) const { return k_empty(kKeyStages + stage); }
 
-  // One thread makes the barriers. Warps that multiply arrive where buffers become empty.
+  // One thread initialises the barriers. Warps that multiply arrive where buffers become empty.
   ATTNJIT_DEVICE void init_barriers() const {
     ptx::barrier_init(queries_full(), 1);
     for (int i = 0; i < kKeyStages + kValueStages; ++i) {
@@ -51,8 +51,8 @@ struct DqWgmmaShared : BackwardJobs {
     ptx::barrier_init_fence();
   }
 
-  // The address of job `index` of the walk. The first travels with Q, each of the others with the K
-  // of the tile before, so that no warp waits for it.
+  // The address of job `index` of the walk. The first comes with Q, each other one with K of the
+  // previous tile, so that no warp waits for it.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
   }

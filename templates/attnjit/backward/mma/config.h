@@ -5,9 +5,9 @@
 
 namespace attnjit::kernel {
 
-// Values that are computed anew for each tile of queries, to save registers: those that follow from
-// the base of shared memory, from the number of the warp (both in the kernel of dk and dv alone),
-// and from that of the thread, for copies.
+// Values that are computed anew for each tile of queries, to save registers: values that follow
+// from the base of shared memory, from the number of the warp (both only in the kernel of dk and
+// dv), and from the number of the thread, for copies.
 enum class Fresh {
   kNone = 0,
   kShared = 1,
@@ -19,14 +19,14 @@ enum class Fresh {
   kSharedWarpThread = 7,
 };
 
-// Everything that specialises a kernel of the backward that computes scores, apart from its
-// features. The kernel of dk and dv, that of dq and that of dbias take values of their own.
+// Everything that specialises a kernel of the backward that computes scores, except for its
+// features. The kernels of dk and dv, of dq and of dbias each have their own config.
 struct BackwardMmaConfig {
   DType dtype;       // of q, k, v, out and their gradients: 16 bits wide
   int head_dim;      // columns of q and k, 1 ... 256
   int head_dim_v;    // columns of v and out, 1 ... 256
   int gqa_ratio;     // query heads that share one kv head
-  bool aligned;      // all tensors move in 16-byte pieces; else element by element
+  bool aligned;      // all tensors move in 16-byte vectors; else element by element
   bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
   bool adds_dq;      // dq is added up in fp32 by the kernel of dk and dv
   int block_q;       // query rows of a tile
@@ -40,14 +40,14 @@ struct BackwardMmaConfig {
                     // the scores are computed, to arrive meanwhile
   Fresh fresh;
 
-  ATTNJIT_CONSTEXPR bool refreshes(Fresh part) const {
-    return (static_cast<int>(fresh) & static_cast<int>(part)) != 0;
+  ATTNJIT_CONSTEXPR bool refreshes(Fresh operand) const {
+    return (static_cast<int>(fresh) & static_cast<int>(operand)) != 0;
   }
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR float probability_scale() const { return kernel::probability_scale(dtype); }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
-  // The part of a tile of scores that one warp computes.
+  // The share of a tile of scores that one warp computes.
   ATTNJIT_CONSTEXPR int key_warps() const {
     const int most = block_kv / 32;
     return num_warps / query_warps < most ? num_warps / query_warps : most;
@@ -63,15 +63,15 @@ struct BackwardMmaConfig {
             .groups = 4,
             .block_q = block_q,
             .block_kv = block_kv,
-            .packed_heads = 1,
+            .pack_gqa_heads = 1,
             .gqa_ratio = gqa_ratio};
   }
-  // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
+  // Whether half of the warps have no scores: they add the tile's share of dq to its sums while the
   // others compute the scores of the next tile.
   ATTNJIT_CONSTEXPR bool defers_dq() const { return adds_dq && 2 * score_warps() == num_warps; }
   ATTNJIT_CONSTEXPR int dq_warps() const { return defers_dq() ? score_warps() : num_warps; }
-  // Rows of a product of `rows` rows that each of `warps` computes: 32, or 16 where that goes
-  // round; 0 where neither does. The other warps share its columns.
+  // Rows of a product of `rows` rows that each of `warps` computes: 32 or 16, whichever suffices
+  // for all rows; 0 where neither does. The other warps take shares of its columns.
   ATTNJIT_CONSTEXPR static int product_rows(int rows, int warps) {
     return warps % (rows / 32) == 0 ? 32 : warps % (rows / 16) == 0 ? 16 : 0;
   }

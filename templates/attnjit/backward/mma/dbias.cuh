@@ -2,13 +2,13 @@
 #include "attnjit/backward/mma/sharers.cuh"
 
 // The kernel of dbias alone, for a bias that is shared by batch elements or heads: dS of
-// backward/mma/scores.cuh, summed over them in registers. Nothing is added up by several thread
-// blocks, so its results are the same bits every time.
+// backward/mma/scores.cuh, summed over them in registers. No sum is shared by thread blocks, so its
+// results are the same bits every time.
 //
 // One thread block computes a tile of one plane of dbias and walks over the batch elements and
-// heads that share the plane. Where tiles are few, each has several thread blocks: they share the
-// batch elements and heads out and write sums of their own, which backward/bias_sum.cuh adds up.
-// Shared memory: num_stages times [ Q | dO | K | V | lse and delta ].
+// heads that share the plane. Where tiles are few, each has several thread blocks: each takes a
+// share of the batch elements and heads and writes its own sums, which backward/bias_sum.cuh adds
+// up. Shared memory: num_stages times [ Q | dO | K | V | lse and delta ].
 namespace attnjit::kernel {
 
 template <BackwardMmaConfig kConfig, class Features, class BiasGrad>
@@ -18,10 +18,10 @@ struct BackwardDbiasMma : PlaneSharers<kConfig, Features, BiasGrad> {
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
 
-  // A (batch element, head) that shares the plane and has scores in the tile; none after the last.
+  // A (batch element, head) that shares the plane and has scores in the tile; empty after the last.
   struct Job {
     int batch, head;
-    TileUse use;  // what the mask says
+    TileUse use;  // by the mask
     ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
   };
 
@@ -49,7 +49,7 @@ struct BackwardDbiasMma : PlaneSharers<kConfig, Features, BiasGrad> {
     this->enter_plane(static_cast<int>(rest / params.num_q_tiles));
   }
 
-  // Also turns to the batch element and head of the job, whose tiles are loaded next.
+  // Also moves to the batch element and head of the job, whose tiles are loaded next.
   ATTNJIT_DEVICE Job next_job() {
     while (next_sharer < end_sharer) {
       const int sharer = next_sharer++;

@@ -4,7 +4,7 @@
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/opaque.cuh"
 
-// The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
+// The portable backward, keys at rest: dk, dv and, as the config says, a share of dq, for every GPU
 // from sm_80 on. With P and dS of backward/mma/scores.cuh,
 //
 //   dv = P^T dout        dk = scale dS^T q        dq = scale dS k
@@ -18,22 +18,22 @@
 //   queries   |             |          dq:     each warp 32 queries and a share of the columns
 //             +------+------+
 //
-// P and dS change hands between these through shared memory:
-// [ K, at the end dK | V, at the end dV | num_stages times Q and dO | P | dS, twice where dq is
+// P and dS pass between these warps through shared memory: [ K, at the end dK | V, at the end dV |
+// num_stages times Q and dO | P | dS, twice where dq is
 //   deferred | num_stages times lse and delta ].
 // dq is added up in fp32 over the key tiles, and so are dk and dv where their queries are split.
 namespace attnjit::kernel {
 
-// No gradient of a bias is wanted. The other policies are in score/bias_grad.cuh.
+// The policy without a gradient of a bias. The other policies are in score/bias_grad.cuh.
 struct NoBiasGrad {
   ATTNJIT_DEVICE void enter_head(const Block&) {}
   // A tile has no kept score.
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
-  // Takes the score gradients of a span of the tile at hand.
+  // Takes the score gradients of a span of the current tile.
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int, int) {}
-  // No more tiles of the head at hand; the team calls it together.
+  // Ends the tiles of the current head; the team calls it together.
   template <class Team, class Kernel>
   ATTNJIT_DEVICE void leave_head(Team, Kernel&, int) {}
 };
@@ -67,8 +67,8 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
 
   BiasGrad bias_grad;
   uint32 shared;         // base of the shared memory
-  int dq_head, dq_tile;  // whose part of dq is not added yet; no tile: -1
-  int ds_slot;           // of the tile at hand
+  int dq_head, dq_tile;  // whose share of dq is not added yet; no tile: -1
+  int ds_slot;           // of the current tile
   Fragments<kKeyTiles, KShare::kGroups> dk;
   Fragments<kKeyTiles, VShare::kGroups> dv;
 
@@ -107,7 +107,7 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
     features.prefetch(Team(), block, job.head, job.tile, kv_tile);
   }
 
-  // First key or query of the warp's part of dk and dv, or of dq, and its columns.
+  // First key or query of the warp's share of dk and dv, or of dq, and its columns.
   ATTNJIT_DEVICE int grad_key() const { return Base::warp / kKeySplit * kKeyRows; }
   ATTNJIT_DEVICE int dq_warp() const {
     return Base::warp - (kConfig.num_warps - kConfig.dq_warps());
@@ -132,7 +132,7 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
                                                    tile * kConfig.block_q + grad_query(), num_rows);
     }
   }
-  // Adds what the tile before left to the warps without scores.
+  // Adds dq of the previous tile, by the warps without scores.
   ATTNJIT_DEVICE void add_deferred_dq() {
     if (!this->has_scores() && dq_tile >= 0) add_dq(dq_head, dq_tile, ds_slot ^ 1);
   }
@@ -140,7 +140,7 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
   // past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
   ATTNJIT_DEVICE static void add_fragments(float* sums,
-                                           const Fragments<kTiles, Share::kGroups>& part,
+                                           const Fragments<kTiles, Share::kGroups>& fragments,
                                            const Share& share, int64 origin, int first_row,
                                            int padded_rows) {
     constexpr int kGroups = ceil_div(kValid, 8);
@@ -151,7 +151,7 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
 #pragma unroll
       for (int n = 0; n < Share::kGroups; ++n) {
         if (!share.has(n / 2) || share.group(n / 2) + n % 2 >= kGroups) continue;
-        ptx::add_fragment(first + (m * kGroups + n) * 128, part[m][n]);
+        ptx::add_fragment(first + (m * kGroups + n) * 128, fragments[m][n]);
       }
     }
   }
@@ -165,10 +165,10 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
       this->store_scores(p_tile(), scaled, span);
     }
   }
-  // The warp's part of P and dS, for all to read.
+  // Computes the warp's share of P and dS into shared memory.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
-    // One span does without delta while it computes P; several would read it several times, which
-    // costs more than its registers (H200, 2026-11-21: D64 with two spans, 5 %).
+    // With one span delta is read after P; with several it would be read several times, which costs
+    // more than its registers (H200, 2026-11-21: D64 with two spans, 5 %).
     constexpr bool kLateDelta = Base::kSpans == 1;
     typename Base::RowNumbers lse, delta;
     this->read_lse(lse, rows(slot));
@@ -187,7 +187,7 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
       this->store_scores(ds_tile(ds_slot), ds, span);
     }
   }
-  // Works on the tile of queries in `slot`.
+  // Computes the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
     if (job.head != block.head) {
       bias_grad.leave_head(Team(), *this, kv_tile);
@@ -213,10 +213,10 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
     }
   }
 
-  // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
+  // Stages the warp's share of a gradient in `tile`, rounded, and writes the tile's rows.
   template <class SharedT, class Share>
   ATTNJIT_DEVICE void stage_rows(const SharedT& tile,
-                                 const Fragments<kKeyTiles, Share::kGroups>& part,
+                                 const Fragments<kKeyTiles, Share::kGroups>& fragments,
                                  const Share& share, float factor) const {
     const int lane = ptx::lane_index();
 #pragma unroll
@@ -227,9 +227,9 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const int row = grad_key() + 16 * m + 8 * h + lane / 4;
-          ptx::store_shared_4(
-              tile.address(row, share.group(n / 2) + n % 2) + 4 * (lane & 3),
-              ptx::pack<kDType>(part[m][n][2 * h] * factor, part[m][n][2 * h + 1] * factor));
+          ptx::store_shared_4(tile.address(row, share.group(n / 2) + n % 2) + 4 * (lane & 3),
+                              ptx::pack<kDType>(fragments[m][n][2 * h] * factor,
+                                                fragments[m][n][2 * h + 1] * factor));
         }
       }
     }
@@ -245,7 +245,7 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
 
   ATTNJIT_DEVICE void write() {
     ptx::copy_async_wait<0>();
-    ptx::block_sync();  // all are done with K and V, whose places dK and dV take
+    ptx::block_sync();  // all warps have read K and V, which dK and dV overwrite
     stage_rows(k_tile(), dk, k_share(), params.scale);
     stage_rows(v_tile(), dv, v_share(), 1.0f / kConfig.probability_scale());
     ptx::block_sync();  // both are complete

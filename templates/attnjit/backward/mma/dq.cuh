@@ -2,8 +2,8 @@
 #include "attnjit/backward/mma/scores.cuh"
 #include "attnjit/backward/query_walk.cuh"
 
-// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward/mma/scores.cuh.
-// Nothing is added up by several thread blocks, so its results are the same bits every time.
+// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward/mma/scores.cuh. No
+// sum is shared by thread blocks, so its results are the same bits every time.
 //
 // One thread block computes block_q rows of one query head and walks over the keys, tile by tile. A
 // warp owns whole rows, so that its dS is an operand of dS K as it lies in registers.
@@ -90,7 +90,7 @@ struct BackwardDqMma : QueryTileWalk<GradientScores<kConfig, Features>> {
 
   ATTNJIT_DEVICE void write() {
     ptx::copy_async_wait<0>();
-    ptx::block_sync();  // all are done with Q, whose place dQ takes
+    ptx::block_sync();  // all warps have read Q, which dQ overwrites
     const int lane = ptx::lane_index();
 #pragma unroll
     for (int m = 0; m < Base::kRowTiles; ++m) {

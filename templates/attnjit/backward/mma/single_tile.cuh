@@ -151,7 +151,7 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
     } else {
       this->read_delta(delta, rows(slot));
     }
-    // The class of a packed mask's tile would take as long to read as its bits.
+    // The class of a bit mask's tile would take as long to read as its bits.
     const TileUse use =
         Features::kHasBits || features.tile_use(block.batch, block.head, 0, 0) != TileUse::kPlain
             ? TileUse::kMasked

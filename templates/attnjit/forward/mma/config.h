@@ -5,16 +5,16 @@
 
 namespace attnjit::kernel {
 
-// Everything that specialises the portable forward kernel, apart from its features. A value of
-// this type is the template argument of the kernel.
+// Everything that specialises the portable forward kernel, except for its features. A value of this
+// type is the template argument of the kernel.
 struct ForwardMmaConfig {
   DType dtype;       // of q, k, v and out: 16 bits wide
   int head_dim;      // columns of q and k, 1 ... 256
   int head_dim_v;    // columns of v and out, 1 ... 256
   int gqa_ratio;     // query heads that share one kv head
-  bool aligned;      // q, k, v and out move in 16-byte pieces; else element by element
+  bool aligned;      // q, k, v and out move in 16-byte vectors; else element by element
   bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
-  bool pack_gqa;   // rows are the query heads of a kv head, query by query: for short queries
+  bool pack_gqa;     // rows are the query heads of a kv head, query by query: for short queries
   int block_q;       // query rows of a thread block
   int block_kv;      // keys of a tile
   int num_stages;    // K/V buffers: 1 = K and V alternate, >= 2 = a ring of tiles
@@ -23,12 +23,12 @@ struct ForwardMmaConfig {
   SoftmaxPolicy softmax;
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
-  // The matrix instruction takes 16 columns of q and k at a time; v follows for simplicity.
+  // The matrix instruction takes 16 columns of q and k at a time; v is padded alike for simplicity.
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
-  // Query heads that share a thread block: row r is head r % packed_heads() of query
-  // r / packed_heads().
-  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_gqa ? gqa_ratio : 1; }
+  // Query heads that share a thread block: row r is head r % pack_gqa_heads() of query
+  // r / pack_gqa_heads().
+  ATTNJIT_CONSTEXPR int pack_gqa_heads() const { return pack_gqa ? gqa_ratio : 1; }
   // 16-row fragments that one warp owns.
   ATTNJIT_CONSTEXPR int row_tiles() const { return block_q / (16 * num_warps); }
 
@@ -39,7 +39,7 @@ struct ForwardMmaConfig {
             .groups = block_kv / 8,
             .block_q = block_q,
             .block_kv = block_kv,
-            .packed_heads = packed_heads(),
+            .pack_gqa_heads = pack_gqa_heads(),
             .gqa_ratio = gqa_ratio};
   }
 

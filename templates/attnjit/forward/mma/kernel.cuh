@@ -44,9 +44,9 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
   static constexpr int kGroups = kConfig.block_kv / 8;                // of 8 keys
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr bool kRunningMax = kConfig.softmax == SoftmaxPolicy::kRunningMax;
-  // The product with V has 8 columns of ones besides, which sum rounded probabilities up: `out` is
-  // divided by these sums. Against a running maximum rounding leaves a row's largest probability
-  // as it is, and the sums of the softmax serve as well.
+  // The product with V has 8 more columns, of ones, which sum up the rounded probabilities: `out`
+  // is divided by these sums. With a running maximum the largest probability of a row is 1, which
+  // rounding does not change, so the sums of the softmax serve.
   static constexpr int kSummedGroups = kOutGroups + (kRunningMax ? 0 : 1);
 
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
@@ -132,7 +132,7 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     }
   }
 
-  // Works on the tile in `slot`; before_v() runs between the two products.
+  // Computes the tile in `slot`; before_v() runs between the two products.
   template <class BeforeV>
   ATTNJIT_DEVICE void attend(const Job& job, int slot, BeforeV before_v) {
     const int first_key = job.tile * kConfig.block_kv;
@@ -159,13 +159,13 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     look_ahead();
     while (job.exists()) {
       ptx::copy_async_wait<0>();
-      ptx::block_sync();  // K is there for all; all are done with the previous V
+      ptx::block_sync();  // K has arrived; all warps have read the previous V
       load_v(0, job);
       ptx::copy_async_commit();
       const Job next = next_job();
       attend(job, 0, [&] {
         ptx::copy_async_wait<0>();
-        ptx::block_sync();  // V is there for all; all are done with this K
+        ptx::block_sync();  // V has arrived; all warps have read this K
         load_k(0, next);
         ptx::copy_async_commit();
         look_ahead();
@@ -174,9 +174,10 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     }
   }
 
-  // A ring of kStages tiles of K and V, kStages - 1 of them ahead; one group of copies a tile.
+  // A ring of kStages tiles of K and V, kStages - 1 of them ahead; each tile is one group of
+  // copies.
   ATTNJIT_DEVICE void walk_ring() {
-    Job jobs[kStages];  // jobs[0] is worked on, the others are on their way
+    Job jobs[kStages];  // jobs[0] is computed, the others are being loaded
 #pragma unroll
     for (int s = 0; s < kStages - 1; ++s) {
       jobs[s] = next_job();
@@ -187,7 +188,7 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     }
     for (int slot = 0; jobs[0].exists(); slot = slot + 1 == kStages ? 0 : slot + 1) {
       ptx::copy_async_wait<kStages - 2>();
-      ptx::block_sync();  // this tile is there for all; all are done with the one before
+      ptx::block_sync();  // this tile has arrived; all warps have read the previous one
       const int freed = slot == 0 ? kStages - 1 : slot - 1;
       jobs[kStages - 1] = next_job();
       load_k(freed, jobs[kStages - 1]);
@@ -205,7 +206,7 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     return lse_index<kPacked>(params, block, owner) * params.num_splits + split();
   }
 
-  // Closes a row, and writes its largest score where that is wanted.
+  // Closes a row, and writes its largest score if the config has row_max.
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
     const float scale = kConfig.scale_first ? 1.0f : params.score_scale;
     RowState state = softmax.finish(m, h, scale);
@@ -223,7 +224,7 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
   // Writes out and lse. The rows are staged in shared memory for 16-byte stores.
   ATTNJIT_DEVICE void write() {
     ptx::copy_async_wait<0>();
-    ptx::block_sync();  // all are done with Q, whose place O takes
+    ptx::block_sync();  // all warps have read Q, which O overwrites
     const int lane = ptx::lane_index();
     const int warp_row = ptx::warp_index() * 16 * kRowTiles + lane / 4;
 #pragma unroll
@@ -249,7 +250,7 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
         block.num_rows - block.first_row);
   }
 
-  // Writes what this split knows of its rows, in fp32.
+  // Writes this split's results of its rows, in fp32.
   ATTNJIT_DEVICE void write_partial() {
     ptx::let_next_kernel_begin();
     const int lane = ptx::lane_index();

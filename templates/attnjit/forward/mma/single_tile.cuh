@@ -126,7 +126,7 @@ struct ForwardSingleTile {
 
   // Computes and writes the warp's rows of the plane in `slot`.
   ATTNJIT_DEVICE void attend(int slot) {
-    // The class of a packed mask's tile would take as long to read as its bits.
+    // The class of a bit mask's tile would take as long to read as its bits.
     const TileUse use = Features::kAwaits ? TileUse::kMasked : features.use(block, 0);
     Fragments<1, kGroups> scores;
     scores = 0.0f;

@@ -34,7 +34,7 @@ struct ForwardSingleTileConfig {
             .groups = block_kv / 8,
             .block_q = block_q,
             .block_kv = block_kv,
-            .packed_heads = 1,
+            .pack_gqa_heads = 1,
             .gqa_ratio = gqa_ratio};
   }
 

@@ -12,8 +12,8 @@
 
 namespace attnjit::kernel {
 
-// The rows and keys of a thread block of the portable forward: where they are, which tiles of keys
-// count, and how tiles get to shared memory,
+// The rows and keys of a thread block of the portable forward: their addresses, the tiles of keys
+// that count, and the copies of tiles to shared memory,
 //
 //   [ Q, at the end O | K: num_stages tiles | V: num_stages tiles ]
 //
@@ -23,7 +23,7 @@ struct ForwardTiles {
   static constexpr int kThreads = kConfig.num_threads();
   static constexpr int kRowTiles = kConfig.row_tiles();
   static constexpr int kStages = kConfig.num_stages;
-  static constexpr int kHeads = kConfig.packed_heads();
+  static constexpr int kHeads = kConfig.pack_gqa_heads();
   static constexpr bool kPacked = Features::kPacksSequences;
   static constexpr bool kPaged = Features::kPageSize > 0;
   using Team = BlockTeam<kThreads>;
@@ -32,7 +32,7 @@ struct ForwardTiles {
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
   using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
 
-  // A tile of keys to be worked on; none after the last.
+  // A tile of keys to compute; empty after the last.
   struct PlainJob {
     int tile;
     TileUse use;
@@ -48,7 +48,7 @@ struct ForwardTiles {
   Features features;
   Block block;
   KeyRange keys;
-  TileRange tiles;  // of the block's share, those that are left
+  TileRange tiles;  // of the block's share, not yet computed
   [[no_unique_address]] TypeIf<kPaged, Job, Nothing> ahead;  // the next one, where keys are paged
   const uint16 *k, *v;                                       // of the block's kv head
 
@@ -64,8 +64,8 @@ struct ForwardTiles {
             slot * kConfig.v_bytes()};
   }
 
-  // The block's share of the keys. Computed anew where it is wanted: a register through the main
-  // loop is worth more.
+  // The block's share of the keys. Computed anew at each use: a register through the main loop
+  // costs more.
   ATTNJIT_DEVICE int split() const {
     return static_cast<int>(ptx::block_index() % params.num_splits);
   }
@@ -74,7 +74,7 @@ struct ForwardTiles {
     block = locate_rows<kConfig.block_q, kHeads>(
         params, features,
         find_rows<kConfig.block_q, kHeads>(
-            params, features, find_plane_part(params, params.num_q_tiles * params.num_splits)));
+            params, features, find_plane_tile(params, params.num_q_tiles * params.num_splits)));
     const int lane = ptx::lane_index();
     block.thread_row =
         block.first_row + ptx::warp_index() * 16 * kRowTiles + ScoreShape(kShape).lane_row(lane);
@@ -112,7 +112,7 @@ struct ForwardTiles {
     }
   }
   // Finds the job after the one whose copies have begun, where keys are paged: its pages come from
-  // memory, and are wanted when its own copies begin.
+  // memory and must be known when its copies begin.
   ATTNJIT_DEVICE void look_ahead() {
     if constexpr (kPaged) {
       ahead = {find_job(), {}};
@@ -138,8 +138,8 @@ struct ForwardTiles {
         q_tile(), row_address(static_cast<const uint16*>(params.q), params.q_strides),
         [&](int row) { return block.first_row + row < block.end_row; });
   }
-  // Keys that no query of the block sees are not read but zeroed: whatever is stored there, a
-  // NaN included, would reach the output as 0 * NaN.
+  // Keys that no query of the block sees are not read but zero-filled: a NaN there would reach the
+  // output as 0 * NaN.
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, const RowStrides& strides,
                                 const Job& job) {
@@ -159,8 +159,8 @@ struct ForwardTiles {
         load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, keep);
       }
     };
-    // Wide heads have many rows per thread to ask about, and most tiles answer yes for all.
-    // Narrower ones lose more by the second copy of the loop (H200, 2026-11-21: D256 + 1 to 2 %,
+    // With head_dim 256 a thread has many rows to test, and in most tiles all rows are read.
+    // Narrower heads lose more by the second copy of the loop (H200, 2026-11-21: D256 + 1 to 2 %,
     // D128 - 6 %).
     const bool whole = first >= keys.begin && first + kConfig.block_kv <= keys.end;
     if (kColumns > 128 && whole) {

@@ -7,50 +7,51 @@
 
 namespace attnjit::kernel {
 
-// Everything that specialises the Hopper forward kernel, apart from its features.
+// Everything that specialises the Hopper forward kernel, except for its features.
 struct ForwardWgmmaConfig {
-  DType dtype;             // of q, k, v and out: 16 bits wide
-  int head_dim;            // columns of q and k, a multiple of 8 up to 256
-  int head_dim_v;          // columns of v and out, a multiple of 8 up to 256
-  int gqa_ratio;           // query heads that share one kv head
-  bool scale_first;        // scale the scores before the features see them (bias, or scale <= 0)
-  bool pack_gqa;           // rows are the query heads of a kv head, query by query
-  int block_q;             // query rows of a block of rows, 64 for each consumer warpgroup
-  int block_kv;            // keys of a tile
-  int piece_kv;            // keys of a tile that follow one another: all, or those of a page
-  int num_stages;          // tiles of K and of V in the ring
-  int producer_registers;  // of a thread that loads: 24 to 56, a multiple of 8
-  bool row_max;            // the largest scores of rows are kept
-  bool packs_sequences;    // a warp of its own plans the order of the blocks of rows
-  bool one_edge;           // first and masked steps have one text
+  DType dtype;              // of q, k, v and out: 16 bits wide
+  int head_dim;             // columns of q and k, a multiple of 8 up to 256
+  int head_dim_v;           // columns of v and out, a multiple of 8 up to 256
+  int gqa_ratio;            // query heads that share one kv head
+  bool scale_first;         // scale the scores before the features see them (bias, or scale <= 0)
+  bool pack_gqa;            // rows are the query heads of a kv head, query by query
+  int block_q;              // query rows of a block of rows, 64 for each consumer warpgroup
+  int block_kv;             // keys of a tile
+  int page_kv;              // contiguous keys of a tile: all, or those of a page
+  int num_stages;           // tiles of K and of V in the ring
+  int producer_registers;   // of a thread that loads: 24 to 56, a multiple of 8
+  bool row_max;             // the largest scores of rows are kept
+  bool packs_sequences;     // a separate warp plans the order of the blocks of rows
+  bool shares_masked_path;  // first and masked steps share one code path
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 512;  // of barriers and jobs
   static constexpr int kPlanBytes = 80;      // of work tiles that are planned
-  static constexpr int kPartRows = 64;       // of a consumer's part of Q
-  static constexpr int kOnesBytes = 2048;    // of 16 rows of ones, as many as a product is deep
+  static constexpr int kSubtileRows = 64;    // of a consumer's subtile of Q
+  static constexpr int kOnesBytes = 2048;    // of 16 rows of ones, the depth of a product
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
 
   // Warpgroups that multiply, after the one that loads.
   ATTNJIT_CONSTEXPR int consumers() const { return block_q / 64; }
   ATTNJIT_CONSTEXPR int num_threads() const { return 128 * (1 + consumers()); }
-  // Registers of a thread that multiplies: what those that load leave of an SM's, in eights.
+  // Registers of a thread that multiplies: the rest of an SM's after the threads that load, in
+  // eights.
   ATTNJIT_CONSTEXPR int consumer_registers() const {
     const int pool = consumers() == 3 ? 512 : 504;  // of a thread of each warpgroup together
     const int most = consumers() == 1 ? 240 : (pool - producer_registers) / consumers() / 8 * 8;
     return most < 240 ? most : 240;
   }
 
-  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_gqa ? gqa_ratio : 1; }
+  ATTNJIT_CONSTEXPR int pack_gqa_heads() const { return pack_gqa ? gqa_ratio : 1; }
   // Columns in shared memory, whole slabs of 64, and those that products take.
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 64); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 64); }
   ATTNJIT_CONSTEXPR int depth() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int out_columns() const { return round_up(head_dim_v, 32); }
-  // Columns of P [V | 1]: those of out, and 8 whose sums are those of the rounded probabilities.
+  // Columns of P [V | 1]: the columns of out, and 8 that sum up the rounded probabilities.
   ATTNJIT_CONSTEXPR int summed_columns() const { return out_columns() + 8; }
-  // Columns that the first of the two products of P takes. Ones lie behind the last slab of V, if
-  // `out` has all of its columns; otherwise they have a product of their own.
+  // Columns of the first of the two products of P. The ones extend the last slab of V, if `out` has
+  // all columns of that slab; otherwise they have a separate product.
   ATTNJIT_CONSTEXPR int first_columns() const {
     return out_columns() % 64 == 0 ? out_columns() - 64 : out_columns();
   }
@@ -62,15 +63,15 @@ struct ForwardWgmmaConfig {
             .groups = block_kv / 8,
             .block_q = block_q,
             .block_kv = block_kv,
-            .packed_heads = packed_heads(),
+            .pack_gqa_heads = pack_gqa_heads(),
             .gqa_ratio = gqa_ratio,
-            .strided_keys = piece_kv};
+            .strided_keys = page_kv};
   }
 
   // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][ones][barriers,
   // jobs, plan] [maxima].
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
-  ATTNJIT_CONSTEXPR int q_part_bytes() const { return kPartRows * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int q_subtile_bytes() const { return kSubtileRows * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
@@ -89,23 +90,23 @@ struct ForwardWgmmaConfig {
                maxima_bytes() <=
            kMaxSharedBytes;
   }
-  // Two buffers of Q let the next one load early, and O be staged where Q was; with a third the
-  // next one need not wait for O to leave. Where there is room for one only, and where the rows of
-  // a warp are those of several heads, O goes from registers to global memory.
+  // With two buffers of Q the next one loads early, and O is staged in the buffer of its Q; with a
+  // third the next Q does not wait for O to leave. With room for one only, and where the rows of a
+  // warp belong to several heads, O goes from registers to global memory.
   ATTNJIT_CONSTEXPR bool stages_out() const { return !pack_gqa && has_room(2 * staged_bytes()); }
-  // Where there is room for one only, a part of Q is a buffer, so that those of the next rows which
-  // have room load early. Thread blocks seldom have next rows where heads are packed.
+  // With room for one buffer only, each subtile of Q is a buffer, so that subtiles of the next rows
+  // load early as far as there is room. With pack_gqa thread blocks seldom have next rows.
   ATTNJIT_CONSTEXPR bool splits_q() const { return !stages_out() && !pack_gqa; }
-  ATTNJIT_CONSTEXPR int q_buffer_rows() const { return splits_q() ? kPartRows : block_q; }
+  ATTNJIT_CONSTEXPR int q_buffer_rows() const { return splits_q() ? kSubtileRows : block_q; }
   ATTNJIT_CONSTEXPR int q_buffer_bytes() const {
-    return splits_q() ? q_part_bytes() : stages_out() ? staged_bytes() : q_bytes();
+    return splits_q() ? q_subtile_bytes() : stages_out() ? staged_bytes() : q_bytes();
   }
   ATTNJIT_CONSTEXPR int q_buffers() const {
     if (pack_gqa) return 1;
     if (stages_out()) return has_room(3 * staged_bytes()) ? 3 : 2;
-    int parts = consumers();
-    while (parts < 2 * consumers() && has_room((parts + 1) * q_part_bytes())) ++parts;
-    return parts;
+    int subtiles = consumers();
+    while (subtiles < 2 * consumers() && has_room((subtiles + 1) * q_subtile_bytes())) ++subtiles;
+    return subtiles;
   }
   ATTNJIT_CONSTEXPR int k_offset() const { return q_buffers() * q_buffer_bytes(); }
   ATTNJIT_CONSTEXPR int v_offset() const { return k_offset() + num_stages * k_bytes(); }
@@ -128,12 +129,12 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
   if (config.block_q < 64 || config.block_q > 192 || config.block_q % 64 != 0)
     return "block_q must be 64, 128 or 192";
   if (config.pack_gqa && config.gqa_ratio == 1) return "pack_gqa needs a gqa_ratio above 1";
-  if (config.pack_gqa && ForwardWgmmaConfig::kPartRows % config.gqa_ratio != 0)
-    return "gqa_ratio must divide 64 where heads are packed";
+  if (config.pack_gqa && ForwardWgmmaConfig::kSubtileRows % config.gqa_ratio != 0)
+    return "gqa_ratio must divide 64 with pack_gqa";
   if (config.block_kv < 32 || config.block_kv > 256 || config.block_kv % 32 != 0)
     return "block_kv must be a multiple of 32 keys up to 256";
-  if (config.piece_kv < 1 || config.piece_kv % 16 != 0 || config.block_kv % config.piece_kv != 0)
-    return "piece_kv must be a multiple of 16 keys that divides block_kv";
+  if (config.page_kv < 1 || config.page_kv % 16 != 0 || config.block_kv % config.page_kv != 0)
+    return "page_kv must be a multiple of 16 keys that divides block_kv";
   if (config.num_stages < 2 || config.num_stages > 4) return "num_stages must be 2 to 4";
   if (config.producer_registers < 24 || config.producer_registers > 56 ||
       config.producer_registers % 8 != 0)
@@ -148,10 +149,10 @@ struct ForwardWgmmaParams {
   ForwardParams base;
   ForwardSchedule schedule;
   uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::hand_on()
-  // Boxes of 64 columns: of q of a part's rows, heads before queries where they are packed; of k
-  // and v of a piece's rows in StridedKeyOrder, a quarter of a tile where sequences are packed and
-  // in those of the tails, which serve a tile with a row past the last multiple of four; of out of
-  // the 16 rows of a warp. Of a bias over queries and keys, a tile of scores.
+  // Boxes of 64 columns. q: the rows of a subtile, heads before queries with pack_gqa. k and v:
+  // page_kv rows in StridedKeyOrder, or a quarter of a tile where sequences are packed. k_tail and
+  // v_tail, for a tile with a row past the last multiple of four: a quarter of a tile. out: the 16
+  // rows of a warp. bias, over queries and keys: a tile of scores.
   TensorMap q, k, v, k_tail, v_tail, out, bias;
 };
 

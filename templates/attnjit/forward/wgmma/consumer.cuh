@@ -19,18 +19,16 @@ namespace attnjit::kernel {
 
 // A warpgroup of the Hopper forward that multiplies: 64 rows of each block of rows.
 //
-// One pipeline goes through all tiles of all blocks of rows. In a step, S = Q K^T of a tile runs
-// beside out += P V of the tile before, which may be the last one of the block of rows before; so
-// nothing stands alone but the very last P V:
+// One pipeline goes through all tiles of all blocks of rows. In a step, S = Q K^T of a tile
+// overlaps out += P V of the previous tile, which may belong to the previous block of rows; only
+// the very last P V runs alone:
 //
 //     tensor cores    [ S(i)  | out += P V(i-1) ]                 [ S(i+1) | out += P V(i) ]
 //     other units                      [ softmax of S(i) -> P ]
 //
-// A tile of zeros precedes the first, so the loop needs no prologue, which would take 10 % of the
-// compile time.
+// A tile of zeros precedes the first, so the loop needs no prologue (10 % of compile time).
 //
-// Warpgroups alternate at the tensor cores, so that one multiplies while the other
-// exponentiates.
+// Warpgroups alternate on the tensor cores: one multiplies while the other exponentiates.
 template <ForwardWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   static constexpr int kGroups = kConfig.block_kv / 8;  // of 8 keys
@@ -44,25 +42,25 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   using QTile = typename Shared::QTile;
   using KTile = typename Shared::KTile;
   using VTile = typename Shared::VTile;
-  // The largest scores are looked for among changed ones.
+  // The largest scores are found among changed scores.
   static constexpr bool kInExponents = Features::kInExponents && !kConfig.row_max;
 
-  // The kinds of steps: each has a text of its own, for a branch within would keep the compiler
-  // from mixing the parts of it (a prototype on an H200: 8 to 9 %).
+  // Kinds of steps. Each has its own code path: a branch inside a step keeps the compiler from
+  // interleaving its stages (a prototype on an H200: 8 to 9 %).
   enum class Step : int {
     kFirst,   // of a block of rows
     kMasked,  // keys are dropped
-    kEdge,    // either, in place of both if the config has one_edge
+    kEdge,    // first or masked, with shares_masked_path
     kPlain,
   };
 
   const KMajor<KTile> k;
   const MnMajor<VTile> v;
   const uint64 ones_descriptor;  // of the last product of P, see multiply_p_v()
-  KMajor<QTile> q = {0};         // the rows at hand
+  KMajor<QTile> q = {0};         // of the current rows
   ForwardJob job;
   static constexpr uint32 kNoRows = ~0u;
-  uint32 rows_index = kNoRows;                 // blocks of rows before the one at hand
+  uint32 rows_index = kNoRows;                 // blocks of rows before the current one
   typename Shared::TileState tile_state = {};  // of the job's K, and of V of the tile before
   Rows rows;
   Probabilities<1, kGroups> probabilities = {};  // of the tile before
@@ -75,7 +73,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
         ones_descriptor(describe_ones()) {}
 
   ATTNJIT_DEVICE void run() {
-    ptx::barrier_wait(shared.q_full(part_of(query_state(0))), 0);
+    ptx::barrier_wait(shared.q_full(subtile_of(query_state(0))), 0);
     job = ForwardJob::from(shared.take(Shared::kFirstJob));
     if (warpgroup == kWarpgroups - 1) scheduler_arrive();  // the very first one
     // The first product overwrites `out`, but ptxas 12.4 to 12.8 serialises all products (C7515)
@@ -85,7 +83,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     while (more) {
       if (job.needs == 0) {
         step<Step::kPlain>();
-      } else if (!kConfig.one_edge && job.needs == ForwardJob::kMasks) {
+      } else if (!kConfig.shares_masked_path && job.needs == ForwardJob::kMasks) {
         step<Step::kMasked>();
       } else {
         more = step_at_edge();
@@ -98,8 +96,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   ATTNJIT_DEVICE QueryState query_state(uint32 rows) const {
     return Shared::query_state(rows, warpgroup);
   }
-  ATTNJIT_DEVICE uint32 part_of(const QueryState& of) const {
-    return Shared::part(of.slot(), warpgroup);
+  ATTNJIT_DEVICE uint32 subtile_of(const QueryState& of) const {
+    return Shared::q_subtile(of.slot(), warpgroup);
   }
 
   // Warp-scheduler barriers: named barrier 1 + w opens when the warpgroup before w has issued its
@@ -112,15 +110,14 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     const int next = warpgroup + 1 == kWarpgroups ? 0 : warpgroup + 1;
     ptx::named_barrier_arrive(1 + next, 256);
   }
-  // Of two warpgroups the first one waits for what is loaded, and the other comes after it by its
-  // turn.
+  // Of two warpgroups the first waits for the loads; the second follows it through the scheduler
+  // barrier.
   ATTNJIT_DEVICE bool waits() const { return kWarpgroups != 2 || warpgroup == 0; }
 
-  // The first step of a block of rows, or the end, and with one_edge a masked step as well. Closes
-  // the rows before: one text writes them, for it would take a tenth of the time that the kernel
-  // takes to compile.
+  // The first step of a block of rows, or the end, and with shares_masked_path also a masked step.
+  // Closes the previous rows in one code path; a second copy would take 10 % of the compile time.
   ATTNJIT_DEVICE bool step_at_edge() {
-    constexpr Step kStep = kConfig.one_edge ? Step::kEdge : Step::kFirst;
+    constexpr Step kStep = kConfig.shares_masked_path ? Step::kEdge : Step::kFirst;
     Rows closing = rows;
     const uint32 closed = rows_index;
     const bool more = job.exists();
@@ -138,14 +135,14 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     return kStep == Step::kFirst || (kStep == Step::kEdge && job.first());
   }
 
-  // A step: S = Q K^T of the job's tile and out += P V of the tile before, then the softmax of S
-  // beside the latter.
+  // A step: S = Q K^T of the job's tile and out += P V of the previous tile, then the softmax of S
+  // during the latter.
   template <Step kStep>
   ATTNJIT_DEVICE void step() {
     const bool begins = begins_rows<kStep>();
     if (begins) begin_rows();
-    // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
-    // tile before are free.
+    // Early, because operands take longer to arrive than Q K^T takes: once the registers of the
+    // previous tile are free.
     if constexpr (kStep != Step::kFirst) fetch_operands<kStep>();
     const int first_key = job.tile * kConfig.block_kv;
     const uint32 slot = tile_state.slot(), full = tile_state.full();
@@ -162,7 +159,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     if (waits()) ptx::barrier_wait(shared.v_full(slot), full);
     issue_p_v(slot);
     scheduler_arrive();
-    // Beside the products, which need not wait for the addresses of new rows.
+    // During the products, which do not need the addresses of new rows.
     if constexpr (kStep == Step::kFirst) fetch_operands<kStep>();
     if (!begins || Shared::kQueries == 3) release_stored();
     KeptKeys<kShape> kept;
@@ -185,8 +182,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     job = ForwardJob::from(next_job);
   }
 
-  // P of the scores of the job's tile, in `fresh`. Returns whether `out` is to be multiplied by
-  // `correction` then.
+  // Computes P of the job's tile into `fresh`. Returns whether `out` must be multiplied by
+  // `correction`.
   template <Step kStep>
   ATTNJIT_DEVICE bool exponentiate(bool begins, int first_key, Fragments<1, kGroups>& scores,
                                    const KeptKeys<kShape>& kept, Probabilities<1, kGroups>& fresh,
@@ -212,8 +209,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
       return corrects;
     }
   }
-  // Makes `fresh` the operand of the next P V. By an operation, for the compiler would let both
-  // sets of probabilities share registers otherwise, and then wait for the product that reads one
+  // Makes `fresh` the operand of the next P V. The copy is an operation: otherwise the compiler
+  // lets both sets of probabilities share registers and waits for the product that reads one set
   // before it writes the other (ptxas, C7513).
   ATTNJIT_DEVICE void hand_on(const Probabilities<1, kGroups>& fresh) {
 #pragma unroll
@@ -226,33 +223,34 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
 #pragma unroll
     for (int h = 0; h < 2; ++h) out.scale_row(0, h, correction[0][h]);
   }
-  // Hands the part of Q at hand on, if the job before `next` was the last one that uses it: `out`
-  // leaves another way.
+  // Releases the current subtile of Q if the job before `next` was the last one that uses it and
+  // `out` does not leave through its buffer.
   ATTNJIT_DEVICE void release_q(const ForwardJob& next) const {
     const bool last = !next.exists() || next.first();
-    ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part_of(query_state(rows_index))));
+    ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(subtile_of(query_state(rows_index))));
   }
 
-  // After the last step: the P V that it left.
+  // The P V that the last step left.
   ATTNJIT_DEVICE void end() {
     ptx::barrier_wait(shared.v_full(tile_state.slot()), tile_state.full());
     hold(out, probabilities[0]);
     issue_p_v(tile_state.slot());
     ptx::wgmma_wait<0>();
     hold(out, probabilities[0]);
-    ptx::named_barrier_sync(4 + warpgroup, 128);  // all of its warps are done with Q
+    ptx::named_barrier_sync(4 + warpgroup, 128);  // all its warps have read Q
     release_stored();
   }
 
-  // Turns to the next block of rows.
+  // Moves to the next block of rows.
   ATTNJIT_DEVICE void begin_rows() {
     const QueryState now = query_state(++rows_index);
-    // With two buffers this Q may be waiting for the one that the rows before last left from.
+    // With two buffers this Q may wait for the buffer that O of the rows before last leaves from.
     if constexpr (Shared::kQueries == 2) release_stored();
-    ptx::barrier_wait(shared.q_full(part_of(now)), now.full());
+    ptx::barrier_wait(shared.q_full(subtile_of(now)), now.full());
     q = QTile::k_major(shared.q(now.slot(), warpgroup));
-    const RowWorkTile work = shared.next_work(Shared::work_word(part_of(now)));
-    rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, work);
+    const RowWorkTile work = shared.next_work(Shared::work_word(subtile_of(now)));
+    rows.block =
+        locate_rows<kConfig.block_q, kConfig.pack_gqa_heads()>(params.base, features, work);
     rows.split = work.split;
     rows.block.thread_row = rows.block.first_row + warp_row + ScoreShape(kShape).lane_row(lane);
     rows.block.thread_key = ScoreShape(kShape).lane_key(lane);
@@ -268,7 +266,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
       fetch(TileUse::kMasked);
     }
   }
-  // A tile past the last one has no operands; any will do, for its keys are dropped.
+  // A tile past the last one has no operands; any value will do, because its keys are dropped.
   template <class Use>
   ATTNJIT_DEVICE void fetch(Use use) {
     const int first_key = job.tile * kConfig.block_kv;
@@ -276,20 +274,21 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     features.fetch(rows.block, inside ? first_key : 0, use);
   }
 
-  // The descriptor of the rows at hand. A part of Q that has a single buffer stays there: ptxas
-  // would keep the descriptors of all its columns through the loop, in registers that the products
-  // need (D256: 36, and 60 more R2UR a step), were they not computed from what it does not know.
+  // The descriptor of the current rows. It is computed from a value that ptxas does not know: for a
+  // subtile of Q with a single buffer ptxas would otherwise keep the descriptors of all its columns
+  // through the loop, in registers that the products need (D256: 36, and 60 more R2UR a step).
   ATTNJIT_DEVICE KMajor<QTile> q_at_hand() const {
-    if constexpr (Shared::kParts > kWarpgroups) return q;
+    if constexpr (Shared::kQSubtiles > kWarpgroups) return q;
     const uint32 buffer = shared.q(query_state(rows_index).slot(), warpgroup);
     return QTile::k_major(ptx::opaque(buffer));
   }
-  // out += P [V | 1], or = where `out` holds nothing yet: the sums of rounded probabilities, which
-  // `out` is divided by, come with it. The ones lie behind the last 64 columns of V, at a distance
-  // that is part of the descriptor, so that the same 16 rows of ones serve all rows of V.
+  // out += P [V | 1], or = where `out` holds nothing yet. The last columns are the sums of rounded
+  // probabilities, by which `out` is divided. The ones follow the last 64 columns of V at a
+  // distance that is part of the descriptor, so that the same 16 rows of ones serve all rows of V.
   static constexpr int kFirst = kConfig.first_columns() / 8;  // groups of the first product
   static constexpr bool kBehindV = kFirst < kConfig.out_columns() / 8;
-  // The gain of a descriptor whose tile lies 16 bytes further on, and its ones 16 bytes nearer.
+  // The increment of a descriptor whose tile lies 16 bytes further on, and its ones 16 bytes
+  // nearer.
   static constexpr uint64 kNearer = kBehindV ? 1 - (1ull << 16) : 0;
   ATTNJIT_DEVICE uint64 describe_ones() const {
     if constexpr (!kBehindV) return ptx::matrix_descriptor(shared.ones(), 16, VTile::kGroupBytes);

@@ -14,8 +14,8 @@
 
 namespace attnjit::kernel {
 
-// The part of a consumer of the Hopper forward that writes: O and lse of rows whose tiles are done,
-// or what a split knows of them.
+// The epilogue of a consumer of the Hopper forward: it writes O and lse of rows whose tiles are
+// done, or a split's partial results.
 template <ForwardWgmmaConfig kConfig, class Features>
 struct ForwardEpilogue {
   static constexpr int kOutGroups = kConfig.out_columns() / 8;  // of 8 columns
@@ -26,7 +26,7 @@ struct ForwardEpilogue {
   using OutTile = typename Shared::OutTile;
   using Softmax = GivenStartSoftmax<kConfig.dtype, 1>;
 
-  // The rows at hand.
+  // The current rows.
   struct Rows {
     Block block;
     int split;  // of their keys
@@ -50,17 +50,17 @@ struct ForwardEpilogue {
         warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
         maxima{shared.maxima(ptx::thread_index() - 128)} {}
 
-  // Hands the buffer of Q on from which the rows before have been stored.
+  // Releases the buffer of Q from which the previous rows have been stored.
   ATTNJIT_DEVICE void release_stored() {
     if constexpr (!kConfig.stages_out()) return;
     ptx::tensor_store_wait_read();
     ptx::barrier_arrive_if(stored != kNothingStored && lane == 0,
-                           shared.q_empty(Shared::part(stored, warpgroup)));
+                           shared.q_empty(Shared::q_subtile(stored, warpgroup)));
     stored = kNothingStored;
   }
 
-  // Writes `out` and lse of the rows of index `rows_index`, and their largest scores where these
-  // are wanted.
+  // Writes `out` and lse of the rows of index `rows_index`, and their largest scores if the config
+  // has row_max.
   ATTNJIT_DEVICE void write(Rows& closing, uint32 slot, uint32 rows_index) {
     const ForwardParams& p = params.base;
     ClosedRow closed[2];
@@ -69,7 +69,7 @@ struct ForwardEpilogue {
       const float scale = kConfig.scale_first ? 1.0f : p.score_scale;
       RowState state = closing.softmax.finish(0, h, scale);
       state.divisor = out[0][kOutGroups][2 * h];
-      closed[h] = close_row<kConfig.packed_heads()>(features, closing.block, state, 8 * h);
+      closed[h] = close_row<kConfig.pack_gqa_heads()>(features, closing.block, state, 8 * h);
       if constexpr (kConfig.row_max) {
         state.max = maxima.of(rows_index, h) * scale;
         features.write_max(features, closing.block, closed[h].owner, state,
@@ -85,7 +85,7 @@ struct ForwardEpilogue {
     }
     if constexpr (kConfig.stages_out()) {
       if (p.num_splits == 1) {
-        // Rows of the warp past those of a packed sequence are another's.
+        // The warp's rows past the end of a packed sequence belong to another sequence.
         if (kPacked && closing.block.first_row + warp_row + 16 > closing.block.num_rows) {
           write_out(closing.block, closed);
         } else {
@@ -106,8 +106,8 @@ struct ForwardEpilogue {
                            lse + lse_index<kPacked>(params.base, block, owner), closed[h].lse);
     }
   }
-  // Puts the warp's rows of O in place of its rows of Q, which its warpgroup has read, and starts
-  // their store.
+  // Writes the warp's rows of O over its rows of Q, which its warpgroup has read, and starts their
+  // store.
   ATTNJIT_DEVICE void stage_out(const Block& block, const ClosedRow (&closed)[2], uint32 slot) {
     const uint32 rows_of_warp = shared.q_buffer(slot) + OutTile::rows_on(warp_row);
     const uint32 line = rows_of_warp + OutTile::rows_on(lane & 15);
@@ -154,7 +154,7 @@ struct ForwardEpilogue {
   ATTNJIT_DEVICE int64 split_slot(const Rows& of, const RowOwner& owner) const {
     return lse_index<kPacked>(params.base, of.block, owner) * params.base.num_splits + of.split;
   }
-  // Writes what a split knows of its rows, in fp32.
+  // Writes a split's results of its rows, in fp32.
   ATTNJIT_DEVICE void write_partial(const Rows& closing, const ClosedRow (&closed)[2]) const {
     const ForwardParams& p = params.base;
     constexpr int kColumns = round_up(kConfig.head_dim_v, 16);

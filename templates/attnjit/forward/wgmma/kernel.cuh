@@ -14,11 +14,11 @@
 // A thread block stays on its SM and takes one block of block_q rows after another. Its warps have
 // roles:
 //
-//   warpgroup 0      warp 0 walks over the tiles and loads Q, K and V; warp 1 hides keys; warp 2
-//                    plans the order of packed sequences; the others end
+//   warpgroup 0      warp 0 walks over the tiles and loads Q, K and V; warp 1 zero-fills keys;
+//                    warp 2 plans the order of packed sequences; the others end
 //   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward/wgmma/consumer.cuh)
 //
-// Shared memory: [ Q, then O: 1 to 3 buffers, or a ring of parts of Q | K: num_stages tiles |
+// Shared memory: [ Q, then O: 1 to 3 buffers, or a ring of subtiles of Q | K: num_stages tiles |
 // V: num_stages tiles | ones | barriers, jobs, planned work tiles | maxima of rows, where they are
 // kept ].
 namespace attnjit::kernel {
@@ -29,17 +29,17 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
   using Set = FeatureSet<Features...>;
   if (ptx::thread_index() == 0) ForwardShared<kConfig>().init_barriers();
   if (ptx::thread_index() < 128) ForwardShared<kConfig>().fill_ones();
-  // For the kernel that packs the mask. Of packed sequences the one ahead lists the blocks of rows
-  // after that, and only the warps that read the list wait.
+  // Waits for the kernel that converts the mask to bits. With packed sequences the previous kernel
+  // lists the blocks of rows, and only the warps that read the list wait for it.
   if constexpr (Set::kAwaits && !Set::kPacksSequences) ptx::wait_for_previous_kernel();
-  ptx::block_sync();  // the barriers and the ones are there for all
+  ptx::block_sync();  // barriers and ones are visible to all threads
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
     ptx::give_registers<kConfig.producer_registers>();
     const int warp = ptx::warp_index();
     if (warp == 0) ForwardProducer<kConfig, Set>(params, Set(features...)).run();
     if (warp == 1 && (Set::kNarrows || Set::kPicksKeys))
-      hide_keys<kConfig>(params, Set(features...));
+      zero_fill_keys<kConfig>(params, Set(features...));
     if constexpr (Set::kPacksSequences) {
       if (warp == 2 && ptx::lane_index() == 0) plan_rows<kConfig>(params, Set(features...));
     }

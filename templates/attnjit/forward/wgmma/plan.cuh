@@ -9,10 +9,10 @@
 
 namespace attnjit::kernel {
 
-// Plans the work tiles of a thread block among packed sequences, while the warps that walk are busy
-// with the last tile of the one before; a thread does. Thread blocks share out the blocks of rows
-// by a count. The first work tile may be empty, because the consumers wait for one;
-// split is -1 after the last.
+// Plans the work tiles of a thread block among packed sequences, by one thread, while the warps
+// that walk process the last tile of the previous work tile. Thread blocks take blocks of rows from
+// a counter. The first work tile may be empty, because the consumers wait for one; split = -1 marks
+// the end.
 template <ForwardWgmmaConfig kConfig, class Features>
 ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& features) {
   const ForwardShared<kConfig> shared;
@@ -36,7 +36,7 @@ ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& 
     const ptx::Vector8 tile =
         ptx::load_global_written(reinterpret_cast<const ptx::Vector8*>(work.tiles + at.rank));
     planned.batch = static_cast<int>(tile.word[0]);
-    planned.head = static_cast<int>(at.plane) * kConfig.packed_heads();
+    planned.head = static_cast<int>(at.plane) * kConfig.pack_gqa_heads();
     planned.q_tile = static_cast<int>(tile.word[1]);
     shared.put_work(shared.planned_word(slot), planned);
     ptx::barrier_arrive_if(true, shared.work_full(slot));

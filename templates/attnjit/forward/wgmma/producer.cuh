@@ -12,7 +12,7 @@
 #include "attnjit/tile/tile_pages.cuh"
 
 // The warps of the Hopper forward that do not multiply: one walks over the blocks of rows and their
-// tiles, and loads; another, where keys may have to be hidden, sets rows of V to zero.
+// tiles, and loads; another zero-fills rows of V where tiles may have unread keys.
 namespace attnjit::kernel {
 
 template <ForwardWgmmaConfig kConfig, class Features>
@@ -26,11 +26,11 @@ struct ForwardProducer {
   typename Shared::QueryState query_state = {};
   typename Shared::TileState k_state = {}, v_state = {};
 
-  // Parts of Q that have a buffer before the last products of the rows before. What these products
-  // still want, and K of the new rows, comes before the other parts.
-  static constexpr int kSpareParts = Shared::kParts - Shared::kConsumers;
-  static constexpr int kEarlyParts =
-      kSpareParts < Shared::kConsumers ? kSpareParts : Shared::kConsumers;
+  // Subtiles of Q that have a buffer before the last products of the previous rows. The operands of
+  // these products, and K of the new rows, are loaded before the other subtiles.
+  static constexpr int kSpareSubtiles = Shared::kQSubtiles - Shared::kConsumers;
+  static constexpr int kEarlySubtiles =
+      kSpareSubtiles < Shared::kConsumers ? kSpareSubtiles : Shared::kConsumers;
   // A work tile, its sequence's first row, and the batch element of the tensor.
   struct Queries {
     RowWorkTile work;
@@ -39,17 +39,17 @@ struct ForwardProducer {
 
   static constexpr bool kPaged = Features::kPageSize > 0;
 
-  // Where K and V of a job lie, and whether rows of V are to be hidden.
+  // The coordinates of K and V of a job, and whether rows of V are zero-filled.
   struct Source {
     TypeIf<kPaged, PagedTile<kConfig.block_kv, Features::kPageSize>, KeySource<>> keys;
-    bool hides;
+    bool zero_fills;
   };
 
   ATTNJIT_DEVICE ForwardProducer(const ForwardWgmmaParams& p, const Features& f)
       : params(p), walk(p, f) {}
 
-  // Loads K of a tile before V of the one ahead of it, which still has the softmax to wait for:
-  // Q, K0, zeros, K1, V0, K2, V1, ...
+  // Loads K of a tile before V of the previous tile, which is needed only after the softmax: Q, K0,
+  // zeros, K1, V0, K2, V1, ...
   ATTNJIT_DEVICE void run() {
     ForwardJob job = walk.next();
     if (ptx::elect_lane()) shared.put(Shared::kFirstJob, job.as_word());
@@ -57,21 +57,22 @@ struct ForwardProducer {
     while (job.exists()) {
       const bool first = job.first();
       const Queries queries = {walk.work_tile, walk.block.q_begin, walk.block.tensor_batch};
-      if (first) load_q<0, kEarlyParts>(queries);
+      if (first) load_q<0, kEarlySubtiles>(queries);
       const int first_key = job.tile * kConfig.block_kv;
-      const Source now = {key_source(first_key), walk.hides_keys(job)};
+      const Source now = {key_source(first_key), walk.zero_fills_keys(job)};
       if (ptx::elect_lane()) walk.features.prefetch_tile(walk.block, first_key, params.bias);
       job = walk.next();
       load_k(now, job);
       load_v(before);
-      if (first) load_q<kEarlyParts, Shared::kConsumers>(queries);
+      if (first) load_q<kEarlySubtiles, Shared::kConsumers>(queries);
       before = now;
     }
     load_v(before);
   }
 
  private:
-  // Of the walk's last job. Pages are looked up here, and wanted when the next job is known.
+  // The source of the walk's last job. Pages are looked up here and used when the next job is
+  // known.
   ATTNJIT_DEVICE auto key_source(int first_key) const {
     const int head = walk.block.head / kConfig.gqa_ratio;
     if constexpr (kPaged) {
@@ -82,7 +83,7 @@ struct ForwardProducer {
       return KeySource<>{walk.block.kv_begin + first_key, head, {walk.block.tensor_batch}};
     }
   }
-  // That of `source` for the copy engine; the warp calls it whole.
+  // The boxes of `source` for the copy engine. All lanes of the warp call it.
   ATTNJIT_DEVICE decltype(auto) boxes_of(const Source& source) const {
     if constexpr (kPaged) {
       return walk.features.tile_source(source.keys);
@@ -90,10 +91,10 @@ struct ForwardProducer {
       return (source.keys);
     }
   }
-  // The parts of consumers kBegin to kEnd - 1, a buffer at a time.
+  // The subtiles of consumers kBegin to kEnd - 1, a buffer at a time.
   template <int kBegin, int kEnd>
   ATTNJIT_DEVICE void load_q(const Queries& queries) {
-    constexpr int kTogether = Shared::kParts / Shared::kQueries;
+    constexpr int kTogether = Shared::kQSubtiles / Shared::kQueries;
 #pragma unroll 1
     for (int first = kBegin; first < kEnd; first += kTogether) {
       const uint32 slot = query_state.slot();
@@ -101,19 +102,19 @@ struct ForwardProducer {
       query_state.advance();
 #pragma unroll 1
       for (int consumer = first; consumer < first + kTogether; ++consumer) {
-        ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);
-        if (ptx::elect_lane()) load_part_of_q(queries, slot, consumer);
+        ptx::barrier_wait(shared.q_empty(Shared::q_subtile(slot, consumer)), empty);
+        if (ptx::elect_lane()) load_q_subtile(queries, slot, consumer);
       }
     }
   }
-  ATTNJIT_DEVICE void load_part_of_q(const Queries& queries, uint32 slot, int consumer) {
-    const uint32 part = Shared::part(slot, consumer);
-    const uint32 full = shared.q_full(part);
-    shared.put_work(Shared::work_word(part), queries.work);
-    ptx::barrier_arrive_expecting(full, kConfig.q_part_bytes());
+  ATTNJIT_DEVICE void load_q_subtile(const Queries& queries, uint32 slot, int consumer) {
+    const uint32 subtile = Shared::q_subtile(slot, consumer);
+    const uint32 full = shared.q_full(subtile);
+    shared.put_work(Shared::work_word(subtile), queries.work);
+    ptx::barrier_arrive_expecting(full, kConfig.q_subtile_bytes());
     const RowWorkTile& work = queries.work;
-    const int row = work.q_tile * kConfig.block_q + consumer * kConfig.kPartRows;
-    const int query = queries.begin + row / kConfig.packed_heads();
+    const int row = work.q_tile * kConfig.block_q + consumer * kConfig.kSubtileRows;
+    const int query = queries.begin + row / kConfig.pack_gqa_heads();
     const uint32 first = shared.q(slot, consumer);
 #pragma unroll 1
     for (int slab = 0; slab < Shared::QTile::kSlabs; ++slab) {
@@ -143,7 +144,7 @@ struct ForwardProducer {
     v_state.advance();
     const auto& boxes = boxes_of(source);
     if (!ptx::elect_lane()) return;
-    const uint32 full = source.hides ? shared.v_landed(slot) : shared.v_full(slot);
+    const uint32 full = source.zero_fills ? shared.v_landed(slot) : shared.v_full(slot);
     ptx::barrier_arrive_expecting(full, kConfig.v_bytes());
     load_tile<kConfig.padded_head_dim_v()>(shared.v(slot), params.v, params.v_tail, full, boxes);
   }
@@ -155,29 +156,28 @@ struct ForwardProducer {
   }
 };
 
-// Walks along and sets the rows of hidden keys to zero.
+// Follows the walk and zero-fills the rows of unread keys.
 template <ForwardWgmmaConfig kConfig, class Features>
-ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& features) {
+ATTNJIT_DEVICE void zero_fill_keys(const ForwardWgmmaParams& params, const Features& features) {
   using Shared = ForwardShared<kConfig>;
   using VTile = typename Shared::VTile;
   const Shared shared;
   ForwardWalk<kConfig, Features> walk(params, features);
-  typename Shared::TileState state{1};  // the first V has zeros
+  typename Shared::TileState state{1};  // the first V is the tile of zeros
   uint32 phases = 0;  // of v_landed, which few tiles go through; a bit for each slot
   for (;; state.advance()) {
     const ForwardJob job = walk.next();
     if (!job.exists()) return;
-    if (!walk.hides_keys(job)) continue;
+    if (!walk.zero_fills_keys(job)) continue;
     const uint32 slot = state.slot();
-    // A bit for each row of the tile. All are asked about at once, for an answer may have to come
-    // from memory.
-    uint32 hidden[kConfig.block_kv / 32];
+    // A bit for each row of the tile. All rows are tested at once, because a test may read memory.
+    uint32 unread[kConfig.block_kv / 32];
 #pragma unroll
     for (int i = 0; i < kConfig.block_kv / 32; ++i) {
-      const int row = 32 * i + ptx::lane_index(), piece = kConfig.piece_kv;
-      const int within = piece == kConfig.block_kv ? row : row % piece;
-      const int key = row - within + StridedKeyOrder::key(piece, within);
-      hidden[i] = ptx::warp_ballot(walk.hides_key(job.tile * kConfig.block_kv + key));
+      const int row = 32 * i + ptx::lane_index(), page = kConfig.page_kv;
+      const int within = page == kConfig.block_kv ? row : row % page;
+      const int key = row - within + StridedKeyOrder::key(page, within);
+      unread[i] = ptx::warp_ballot(walk.zero_fills_key(job.tile * kConfig.block_kv + key));
     }
     ptx::barrier_wait(shared.v_landed(slot), phases >> slot & 1);
     phases ^= 1u << slot;
@@ -185,10 +185,11 @@ ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& 
     const uint32 line = shared.v(slot) + 16 * ptx::lane_index();
 #pragma unroll
     for (int i = 0; i < kConfig.block_kv / 4; ++i) {
-      const bool hides = (hidden[i / 8] >> (4 * (i % 8) + ptx::lane_index() / 8) & 1) != 0;
+      const bool zero_fills = (unread[i / 8] >> (4 * (i % 8) + ptx::lane_index() / 8) & 1) != 0;
 #pragma unroll
       for (int slab = 0; slab < VTile::kSlabs; ++slab) {
-        ptx::store_shared_16_if(hides, line + slab * VTile::kSlabBytes + VTile::rows_on(4 * i), {});
+        ptx::store_shared_16_if(zero_fills, line + slab * VTile::kSlabBytes + VTile::rows_on(4 * i),
+                                {});
       }
     }
     ptx::fence_async_proxy();

@@ -3,31 +3,31 @@
 
 namespace attnjit::kernel {
 
-// A block of rows to work on: part `part` of plane `plane`.
+// A block of rows to compute: tile `tile` of plane `plane`.
 struct ForwardWork {
-  int32 plane, part;
+  int32 plane, tile;
 
-  // In place of a plane: the round has none, or there are no more rounds.
+  // Values of plane: the round has no work, or there are no more rounds.
   static constexpr int kNothing = -1, kEnd = -2;
 };
 
-// An order in which thread blocks that stay on their SMs share out blocks of rows ("work") without
-// asking one another. The parts of a plane go from the costliest to the cheapest.
+// A static schedule of blocks of rows ("work") over persistent thread blocks. The tiles of a plane
+// go from the costliest to the cheapest.
 //
-// Thread blocks get one unit each in a round where all work costs the same. Under a causal mask
-// part i of n costs about n - i. Then the parts of two planes are put in one row, costs falling:
-// both parts 0, both parts 1, ... Pairs of one from the front and one from the back all cost the
-// same, and thread blocks get a pair each in a round, two planes after two planes. The last one to
-// two rounds, in which not everybody gets a pair, are dealt out one by one instead: in the order of
-// their costs over all planes that are left, there and back, so that loads differ by about one
-// cheap part. But that goes through the keys of all these planes several times, so the last round
-// is one of pairs as well if nearly everybody gets one.
+// Where all work costs the same, each thread block gets one tile in a round. Under a causal mask
+// tile i of n costs about n - i. Then the tiles of two planes form one row of falling costs: both
+// tiles 0, both tiles 1, ... Pairs of one tile from the front and one from the back all cost the
+// same, and each thread block gets a pair in a round, two planes after two planes. In the last one
+// to two rounds not every thread block gets a pair. These rounds give out single tiles instead, in
+// the order of their costs over all remaining planes, forth and back, so that loads differ by about
+// one cheap tile. That order reads the keys of all these planes several times, so the last round
+// has pairs too if nearly every thread block gets one.
 struct ForwardSchedule {
-  int32 num_blocks;     // thread blocks
-  int32 num_planes;     // of num_parts each
-  int32 num_parts;      // of a plane
-  int32 paired_rounds;  // rounds with pairs; -1: all parts cost the same
-  int32 batches;        // elements of the batch whose planes alternate; 1: plane after plane
+  int32 num_blocks;       // thread blocks
+  int32 num_planes;       // of tiles_per_plane each
+  int32 tiles_per_plane;  // of a plane
+  int32 paired_rounds;    // rounds with pairs; -1: all tiles cost the same
+  int32 batches;          // elements of the batch whose planes alternate; 1: plane after plane
 
   // The work of thread block `block` in its round `round`.
   ATTNJIT_INLINE_CONSTEXPR ForwardWork work(int block, int round) const {
@@ -43,37 +43,37 @@ struct ForwardSchedule {
   ATTNJIT_INLINE_CONSTEXPR ForwardWork next(int block, int round) const {
     if (paired_rounds < 0) {
       const int next = round * num_blocks + block;
-      if (next >= num_planes * num_parts) return {ForwardWork::kEnd, 0};
-      const int plane = next / num_parts;
-      return {plane, next - plane * num_parts};
+      if (next >= num_planes * tiles_per_plane) return {ForwardWork::kEnd, 0};
+      const int plane = next / tiles_per_plane;
+      return {plane, next - plane * tiles_per_plane};
     }
-    const int pairs = num_planes / 2 * num_parts;
+    const int pairs = num_planes / 2 * tiles_per_plane;
     if (round < 2 * paired_rounds) {
       const int pair = round / 2 * num_blocks + block;
       if (pair >= pairs) return {ForwardWork::kNothing, 0};
-      const int two_planes = pair / num_parts, front = pair - two_planes * num_parts;
-      const int slot = round % 2 == 0 ? front : 2 * num_parts - 1 - front;
+      const int two_planes = pair / tiles_per_plane, front = pair - two_planes * tiles_per_plane;
+      const int slot = round % 2 == 0 ? front : 2 * tiles_per_plane - 1 - front;
       return {2 * two_planes + slot % 2, slot / 2};
     }
     const int asked = paired_rounds * num_blocks, paired = asked < pairs ? asked : pairs;
-    const int first_plane = paired / num_parts * 2, done = paired % num_parts;
+    const int first_plane = paired / tiles_per_plane * 2, done = paired % tiles_per_plane;
     const int planes = num_planes - first_plane;
     const int unpaired = round - 2 * paired_rounds;
     const int position =
         unpaired * num_blocks + (unpaired % 2 == 0 ? block : num_blocks - 1 - block);
-    if (unpaired * num_blocks >= planes * num_parts) return {ForwardWork::kEnd, 0};
-    if (position >= planes * num_parts) return {ForwardWork::kNothing, 0};
-    const int part = position / planes, plane = position - part * planes;
-    const int slot = 2 * part + plane;
-    const bool was_paired = plane < 2 && (slot < done || slot >= 2 * num_parts - done);
-    return {was_paired ? ForwardWork::kNothing : first_plane + plane, part};
+    if (unpaired * num_blocks >= planes * tiles_per_plane) return {ForwardWork::kEnd, 0};
+    if (position >= planes * tiles_per_plane) return {ForwardWork::kNothing, 0};
+    const int tile = position / planes, plane = position - tile * planes;
+    const int slot = 2 * tile + plane;
+    const bool was_paired = plane < 2 && (slot < done || slot >= 2 * tiles_per_plane - done);
+    return {was_paired ? ForwardWork::kNothing : first_plane + plane, tile};
   }
 };
 
-// The rounds with pairs: all, if five of six thread blocks get one in the last round, or those that
-// leave one to two rounds' worth of them.
-ATTNJIT_CONSTEXPR int paired_rounds(int num_blocks, int num_planes, int num_parts) {
-  const int64 pairs = static_cast<int64>(num_planes / 2) * num_parts;
+// The number of rounds with pairs: all, if five of six thread blocks get one in the last round;
+// else all but the last one to two.
+ATTNJIT_CONSTEXPR int paired_rounds(int num_blocks, int num_planes, int tiles_per_plane) {
+  const int64 pairs = static_cast<int64>(num_planes / 2) * tiles_per_plane;
   const int rounds = static_cast<int>(pairs / num_blocks);
   if (rounds <= 1) return 0;
   return pairs % num_blocks * 6 >= int64{5} * num_blocks ? rounds + 1 : rounds - 1;

@@ -11,16 +11,16 @@
 #include "attnjit/tile/slab_tile.cuh"
 #include "attnjit/tile/tile_use.h"
 
-// Memory that the warps of the Hopper forward share: buffers, barriers, and the jobs that travel
-// from the walk to those that multiply.
+// Shared memory of the Hopper forward: buffers, barriers, and the jobs that the walk sends to the
+// warps that multiply.
 namespace attnjit::kernel {
 
-// A tile of keys for the block of rows at hand.
+// A tile of keys for the current block of rows.
 struct ForwardJob {
   int tile;   // one past the last tile where a block of rows has none: zeros
   int needs;  // kMasks, kFirst; kEnd alone after the last job
 
-  static constexpr int kMasks = 1;  // keys are dropped from it
+  static constexpr int kMasks = 1;  // some of its keys are dropped
   static constexpr int kFirst = 2;  // the next block of rows begins
   static constexpr int kEnd = 4;
 
@@ -28,7 +28,7 @@ struct ForwardJob {
   ATTNJIT_DEVICE bool first() const { return (needs & kFirst) != 0; }
 
   ATTNJIT_DEVICE uint32 as_word() const { return static_cast<uint32>(8 * tile + needs); }
-  // Of a word that lane 0 knows.
+  // From a word of lane 0.
   ATTNJIT_DEVICE static ForwardJob from(uint32 word) {
     const uint32 uniform = ptx::warp_broadcast(word, 0);
     return {static_cast<int>(uniform >> 3), static_cast<int>(uniform & 7)};
@@ -42,7 +42,7 @@ struct ForwardShared {
   static constexpr int kQueries = kConfig.q_buffers();
   static constexpr int kConsumers = kConfig.consumers();
   static constexpr bool kSplitsQ = kConfig.splits_q();
-  static constexpr int kParts = kSplitsQ ? kQueries : kQueries * kConsumers;
+  static constexpr int kQSubtiles = kSplitsQ ? kQueries : kQueries * kConsumers;
   using QueryState = PipelineState<kQueries>;
   using TileState = PipelineState<kStages>;
   using QTile = SlabTile<kConfig.q_buffer_rows(), kConfig.depth()>;
@@ -57,19 +57,19 @@ struct ForwardShared {
   ATTNJIT_DEVICE uint32 q_buffer(uint32 slot) const {
     return base + slot * kConfig.q_buffer_bytes();
   }
-  // The state of a consumer in the ring of Q, after `rows` blocks of rows. One that is a part
-  // alone serves consumer after consumer.
+  // The state of a consumer in the ring of Q, after `rows` blocks of rows. A buffer of one subtile
+  // serves one consumer after another.
   ATTNJIT_DEVICE static QueryState query_state(uint32 rows, int consumer) {
     return {kSplitsQ ? rows * kConsumers + consumer : rows};
   }
-  // Each consumer has a part of Q with barriers and a buffer of its own, so that the next rows of
-  // one that is done with its part may come.
-  ATTNJIT_DEVICE static uint32 part(uint32 slot, int consumer) {
+  // Each consumer has its own subtile of Q, with barriers and a buffer, so that its next rows load
+  // once it has finished with the subtile.
+  ATTNJIT_DEVICE static uint32 q_subtile(uint32 slot, int consumer) {
     return kSplitsQ ? slot : slot * kConsumers + consumer;
   }
-  // A part, which is a QTile or the consumer's rows of one.
+  // A subtile: a QTile, or the consumer's rows of a QTile.
   ATTNJIT_DEVICE uint32 q(uint32 slot, int consumer) const {
-    return q_buffer(slot) + (kSplitsQ ? 0 : consumer * QTile::rows_on(kConfig.kPartRows));
+    return q_buffer(slot) + (kSplitsQ ? 0 : consumer * QTile::rows_on(kConfig.kSubtileRows));
   }
   ATTNJIT_DEVICE uint32 k(uint32 slot) const {
     return base + kConfig.k_offset() + slot * kConfig.k_bytes();
@@ -85,19 +85,19 @@ struct ForwardShared {
     ptx::store_shared_16(ones() + 16 * ptx::thread_index(), {kPair, kPair, kPair, kPair});
     ptx::fence_async_proxy();  // wgmma reads them
   }
-  // A warp of the consumers holds its part of Q until its rows have left it, and tiles until it has
+  // A consumer warp holds its subtile of Q until its rows of O have left, and tiles until it has
   // used them.
-  ATTNJIT_DEVICE uint32 q_full(uint32 part) const { return barrier(part); }
-  ATTNJIT_DEVICE uint32 q_empty(uint32 part) const { return barrier(kParts + part); }
+  ATTNJIT_DEVICE uint32 q_full(uint32 subtile) const { return barrier(subtile); }
+  ATTNJIT_DEVICE uint32 q_empty(uint32 subtile) const { return barrier(kQSubtiles + subtile); }
   ATTNJIT_DEVICE uint32 k_full(uint32 slot) const { return tile_barrier(0, slot); }
   ATTNJIT_DEVICE uint32 k_empty(uint32 slot) const { return tile_barrier(1, slot); }
   ATTNJIT_DEVICE uint32 v_full(uint32 slot) const { return tile_barrier(2, slot); }
   ATTNJIT_DEVICE uint32 v_empty(uint32 slot) const { return tile_barrier(3, slot); }
-  // V has landed and still has rows to be set to zero.
+  // V has landed and still has rows to be zero-filled.
   ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return tile_barrier(4, slot); }
 
-  // The producers ask for a work tile to be planned; the plan waits until the walking warps are
-  // done.
+  // The producers request a planned work tile; the planning thread waits until the walking warps
+  // have read the last one.
   ATTNJIT_DEVICE uint32 work_wanted() const { return plan() + 8 * 2 * kWorkSlots; }
   ATTNJIT_DEVICE uint32 work_full(uint32 slot) const { return plan() + 8 * slot; }
   ATTNJIT_DEVICE uint32 work_empty(uint32 slot) const { return plan() + 8 * (kWorkSlots + slot); }
@@ -107,10 +107,10 @@ struct ForwardShared {
     return base + kConfig.maxima_offset() + 4 * consumer_thread;
   }
 
-  // One thread makes the barriers.
+  // One thread initialises the barriers.
   ATTNJIT_DEVICE void init_barriers() const {
     constexpr int kReaders = 4 * kConsumers;  // warps
-    for (int i = 0; i < kParts; ++i) {
+    for (int i = 0; i < kQSubtiles; ++i) {
       ptx::barrier_init(q_full(i), 1);
       ptx::barrier_init(q_empty(i), 4);  // the warps of one consumer
     }
@@ -125,20 +125,20 @@ struct ForwardShared {
       ptx::barrier_init(work_wanted(), 1);
       for (int i = 0; i < kWorkSlots; ++i) {
         ptx::barrier_init(work_full(i), 1);
-        ptx::barrier_init(work_empty(i), 2);  // the producer and the warp that hides keys
+        ptx::barrier_init(work_empty(i), 2);  // the producer and the warp that zero-fills keys
       }
     }
     ptx::barrier_init_fence();
   }
 
-  // Words that travel from the walk to those that multiply: with a part of Q the four of its work
-  // tile; with K the job after the one whose K it is, so that it is known a tile ahead; in the last
-  // word the very first job.
-  static constexpr int kFirstJob = 4 * kParts + kStages;
+  // Words that the walk sends to the warps that multiply: with a subtile of Q, the four words of
+  // its work tile; with K of a job, the next job, so that it is known a tile ahead; in the last
+  // word, the very first job.
+  static constexpr int kFirstJob = 4 * kQSubtiles + kStages;
   ATTNJIT_DEVICE static int job_word(uint32 tile_slot) {
-    return 4 * kParts + static_cast<int>(tile_slot);
+    return 4 * kQSubtiles + static_cast<int>(tile_slot);
   }
-  ATTNJIT_DEVICE static int work_word(uint32 part) { return static_cast<int>(4 * part); }
+  ATTNJIT_DEVICE static int work_word(uint32 subtile) { return static_cast<int>(4 * subtile); }
   ATTNJIT_DEVICE static int planned_word(uint32 work_slot) {
     return kFirstPlanned + static_cast<int>(4 * work_slot);
   }
@@ -148,7 +148,7 @@ struct ForwardShared {
     put(word + 2, static_cast<uint32>(work.q_tile));
     put(word + 3, static_cast<uint32>(work.split));
   }
-  // For the whole warp.
+  // All lanes of the warp call it.
   ATTNJIT_DEVICE RowWorkTile next_work(int word) const {
     const uint32 mine[4] = {take(word), take(word + 1), take(word + 2), take(word + 3)};
     const auto all = [&](int i) { return static_cast<int>(ptx::warp_broadcast(mine[i], 0)); };
@@ -157,14 +157,14 @@ struct ForwardShared {
   ATTNJIT_DEVICE void put(int word, uint32 value) const {
     ptx::store_shared_4(word_address(word), value);
   }
-  // Lane 0 alone reads, as lane 0 alone arrives for the warp when a buffer has been used; the
+  // Only lane 0 reads, because only lane 0 arrives for the warp when a buffer has been used; the
   // others get 0.
   ATTNJIT_DEVICE uint32 take(int word) const {
     return ptx::load_shared_4_if(ptx::lane_index() == 0, word_address(word));
   }
 
  private:
-  static constexpr int kWordsOffset = 8 * (2 * kParts + 5 * kStages);
+  static constexpr int kWordsOffset = 8 * (2 * kQSubtiles + 5 * kStages);
   static_assert(kWordsOffset + 4 * (kFirstJob + 1) <= ForwardWgmmaConfig::kControlBytes);
   static constexpr int kFirstPlanned =
       (ForwardWgmmaConfig::kControlBytes + 8 * (2 * kWorkSlots + 1) - kWordsOffset) / 4;
@@ -177,7 +177,7 @@ struct ForwardShared {
     return base + kConfig.control_offset() + 8 * index;
   }
   ATTNJIT_DEVICE uint32 tile_barrier(int kind, uint32 slot) const {
-    return barrier(2 * kParts + kind * kStages + slot);
+    return barrier(2 * kQSubtiles + kind * kStages + slot);
   }
   ATTNJIT_DEVICE uint32 word_address(int word) const {
     return base + kConfig.control_offset() + kWordsOffset + 4 * word;

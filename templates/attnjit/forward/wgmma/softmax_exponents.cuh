@@ -6,9 +6,8 @@
 
 namespace attnjit::kernel {
 
-// What 2 is raised to. Scores are scaled (kScaled), added to and dropped (kDrops) in place, each on
-// the way to its exponent: a pass of its own over all of them would keep the unit that
-// exponentiates waiting.
+// Exponents of 2. Scores are scaled (kScaled), added to and dropped (kDrops) in place, each on the
+// way to its exponent: a separate pass over all scores would stall the special function unit.
 template <class Features, ScoreShape kShape, bool kScaled, bool kDrops>
 struct SettledExponents {
   const Features& features;
@@ -24,9 +23,9 @@ struct SettledExponents {
     if constexpr (kDrops) score = kept.of(score, line, key);
     return fmaf(score, exponent_scale, -origin);
   }
-  // Whether all of them were exact.
+  // Whether all exponents were exact.
   ATTNJIT_DEVICE bool fit() const { return true; }
-  // Makes `scores` those that the exact step takes.
+  // Changes `scores` to those that the exact step needs.
   template <class S>
   ATTNJIT_DEVICE void settle(S&) const {}
 };

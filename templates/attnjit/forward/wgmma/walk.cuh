@@ -12,21 +12,21 @@
 
 namespace attnjit::kernel {
 
-// The walk of a thread block, by a warp. Each lane finds out about one of 32 tiles of keys, so that
-// one that a mask empties costs nothing. Of packed sequences, one of two warps that walk asks for
-// the addresses of both.
+// The walk of a thread block, by a warp. Each lane determines the use of one of 32 tiles of keys,
+// so that a tile that a mask empties costs nothing. With packed sequences two warps walk, and one
+// of them requests work tiles for both.
 template <ForwardWgmmaConfig kConfig, class Features, bool kAsks = false>
 struct ForwardWalk {
   const ForwardWgmmaParams& params;
   Features features;
   Block block;
   KeyRange keys;
-  TileRange tiles;        // yet to be looked at
+  TileRange tiles;        // not yet looked up
   RowWorkTile work_tile;  // of the block of rows
-  uint32 left, masked;    // of the 32 tiles at hand, the last of them first: to come, with a mask
+  uint32 left, masked;    // bits of the current 32 tiles, the last tile first: to come, with a mask
   int last;               // of these
   int round;              // of the schedule or the plan, the next one
-  bool first;             // no tile of the block of rows has been named
+  bool first;             // no tile of the block of rows has been returned
   bool more;              // of packed sequences: the plan has not ended
   bool asked;             // of packed sequences: for the next work tile
 
@@ -43,7 +43,7 @@ struct ForwardWalk {
         more(true),
         asked(false) {}
 
-  // The next job. Tiles go backward: those that a diagonal or the end cuts come first.
+  // The next job. Tiles go backward: tiles that a diagonal or the end cuts come first.
   ATTNJIT_DEVICE ForwardJob next() {
     while (true) {
       while (left == 0 && tiles.next < tiles.end) look_ahead();
@@ -71,19 +71,19 @@ struct ForwardWalk {
     }
   }
 
-  static constexpr bool kHides = Features::kNarrows || Features::kPicksKeys;
+  static constexpr bool kZeroFills = Features::kNarrows || Features::kPicksKeys;
 
   // Whether V may have rows in the tile that no query of the block of rows sees. Whatever is stored
   // there, a NaN included, would reach the output as 0 * NaN.
-  ATTNJIT_DEVICE bool hides_keys(const ForwardJob& job) const {
-    if (!kHides || (job.needs & ForwardJob::kMasks) == 0) return false;
+  ATTNJIT_DEVICE bool zero_fills_keys(const ForwardJob& job) const {
+    if (!kZeroFills || (job.needs & ForwardJob::kMasks) == 0) return false;
     const int begin = job.tile * kConfig.block_kv, end = begin + kConfig.block_kv;
-    // Keys past the tensor are zeros already; those past a packed sequence are another's.
+    // Keys past the tensor are zeros already; keys past a packed sequence belong to another one.
     const bool past = !Features::kPacksSequences && end > params.base.seqlen_kv;
     const int limit = past ? params.base.seqlen_kv : end;
     return Features::kPicksKeys || begin < keys.begin || limit > keys.end;
   }
-  ATTNJIT_DEVICE bool hides_key(int key) const {
+  ATTNJIT_DEVICE bool zero_fills_key(int key) const {
     if (!Features::kPacksSequences && key >= params.base.seqlen_kv) return false;
     return key < keys.begin || key >= keys.end || !features.reads_key(key);
   }
@@ -102,8 +102,8 @@ struct ForwardWalk {
     first = false;
     return {tile, needs};
   }
-  // Asks for the next work tile with the last tile of the one at hand: no earlier, so that thread
-  // blocks which are done sooner take more of them.
+  // Requests the next work tile with the last tile of the current one: no earlier, so that thread
+  // blocks that finish sooner take more work tiles.
   ATTNJIT_DEVICE void ask() {
     const bool wants = kAsks && !asked && ptx::lane_index() == 0;
     ptx::barrier_arrive_if(wants, ForwardShared<kConfig>().work_wanted());
@@ -121,13 +121,13 @@ struct ForwardWalk {
     more = work_tile.split >= 0;
   }
   ATTNJIT_DEVICE void begin_rows(const ForwardWork& work) {
-    work_tile = find_rows<kConfig.block_q, kConfig.packed_heads()>(
-        params.base, features, {static_cast<uint32>(work.plane), static_cast<uint32>(work.part)});
+    work_tile = find_rows<kConfig.block_q, kConfig.pack_gqa_heads()>(
+        params.base, features, {static_cast<uint32>(work.plane), static_cast<uint32>(work.tile)});
     enter_rows();
   }
   ATTNJIT_DEVICE void enter_rows() {
     const ForwardParams& p = params.base;
-    block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, work_tile);
+    block = locate_rows<kConfig.block_q, kConfig.pack_gqa_heads()>(p, features, work_tile);
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(WarpTeam(), block, keys);

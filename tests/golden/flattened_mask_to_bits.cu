@@ -1,10 +1,10 @@
-// mask_pack 1k
+// mask_to_bits 1k
 
-// ---- attnjit/prepass/mask_pack.cuh
+// ---- attnjit/prepass/mask_to_bits.cuh
 
-// ---- attnjit/prepass/mask_pack_config.h
+// ---- attnjit/prepass/mask_to_bits_config.h
 
-// ---- attnjit/score/packed_mask_params.h
+// ---- attnjit/score/bit_mask_params.h
 
 // ---- attnjit/types.h
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
@@ -64,23 +64,23 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 namespace attnjit::kernel {
 
-// Bits by rows. A row's keys come in groups of kPackedKeys, kPackedWords words each, so that a row
-// begins at a multiple of 16 bytes. Word t of a group has keys 8 t to 8 t + 7 of each 32, which are
-// those of a thread in KeyOrder: bit 8 s + i is key 32 s + 8 t + i of the group.
-inline constexpr int kPackedWords = 4, kPackedKeys = 32 * kPackedWords;
+// Bits by rows. A row's keys come in groups of kMaskGroupKeys, kMaskGroupWords words each, so that
+// a row begins at a multiple of 16 bytes. Word t of a group has keys 8 t to 8 t + 7 of each 32,
+// which are those of a thread in KeyOrder: bit 8 s + i is key 32 s + 8 t + i of the group.
+inline constexpr int kMaskGroupWords = 4, kMaskGroupKeys = 32 * kMaskGroupWords;
 
 // The byte of a row that has a key, as bit key % 8.
-ATTNJIT_INLINE_CONSTEXPR int packed_byte(int key) {
-  return key / kPackedKeys * 4 * kPackedWords + key % 32 / 8 * 4 + key % kPackedKeys / 32;
+ATTNJIT_INLINE_CONSTEXPR int mask_byte(int key) {
+  return key / kMaskGroupKeys * 4 * kMaskGroupWords + key % 32 / 8 * 4 + key % kMaskGroupKeys / 32;
 }
 
 // Bits by keys. A column has the queries of a tile of kMaskTile for one key, 64 bits. Quarter t of
 // it has queries 2 t and 2 t + 1 of each 8, which are those of a lane with keys in the rows of its
 // scores: bit 16 t + 2 j + i is query 8 j + 2 t + i of the tile.
 
-// A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
-// prepass/mask_pack.cuh.
-struct PackedMaskParams {
+// A boolean mask as bits, with a class for each tile of kMaskTile by kMaskTile; written by
+// prepass/mask_to_bits.cuh.
+struct BitMaskParams {
   const uint32* words;   // [plane][row][words_per_row]
   const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
   int64 words_per_plane;
@@ -88,7 +88,7 @@ struct PackedMaskParams {
   int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
   int32 heads_per_plane;
   int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
-  int32 words_per_row;      // a multiple of kPackedWords
+  int32 words_per_row;      // a multiple of kMaskGroupWords
   int32 num_q_tiles;        // 1 if all queries share the mask
   int32 num_kv_tiles;
 
@@ -96,10 +96,10 @@ struct PackedMaskParams {
   ATTNJIT_CONSTEXPR int padded_keys() const { return 32 * words_per_row; }
 };
 
-// One for a backward: where it varies over queries, with the bits by keys too. Those of the two
-// that no kernel of the call reads may be null.
+// A mask for a backward: if it varies over queries, with the bits by keys too. Either pointer may
+// be null if no kernel of the call reads it.
 struct BackwardMaskParams {
-  PackedMaskParams packed;
+  BitMaskParams bits;
   const uint64* columns;  // [plane][q tile][padded key]
 };
 
@@ -112,8 +112,8 @@ namespace attnjit::kernel {
 // The work that a tile of scores needs.
 enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 
-// Queries, or keys, of the tiles of a mask that are classified: a TileUse each, whatever the tiles
-// of the kernels that read it.
+// Queries, or keys, of a mask tile with a class, a TileUse, independent of the tiles of the kernels
+// that read it.
 inline constexpr int kMaskTile = 64;
 
 }  // namespace attnjit::kernel
@@ -121,13 +121,14 @@ inline constexpr int kMaskTile = 64;
 namespace attnjit::kernel {
 
 // Specialises the mask prepass. What it writes is the same whichever kernel will read it.
-struct MaskPackConfig {
+struct MaskToBitsConfig {
   bool per_pair;    // the mask varies over queries as well as keys
   bool vectorized;  // 16 neighbouring keys are an aligned 16-byte load
-  bool by_rows;     // the bits are written by rows, see packed_mask_params.h
+  bool by_rows;     // the bits are written by rows, see bit_mask_params.h
   bool by_keys;     // they are written by keys, which needs per_pair
 
-  // A thread block packs rows() queries by kKeys keys; a warp classifies a tile of these at a time.
+  // A thread block converts rows() queries by kKeys keys; a warp classifies a tile of these at a
+  // time.
   static constexpr int kKeys = 512, kWords = kKeys / 32;
   ATTNJIT_CONSTEXPR int rows() const { return per_pair ? kMaskTile : 1; }
   ATTNJIT_CONSTEXPR int num_threads() const { return per_pair ? 256 : 32; }
@@ -139,7 +140,7 @@ struct MaskPackConfig {
 };
 
 // Run-time arguments of the prepass.
-struct MaskPackParams {
+struct MaskToBitsParams {
   const uint8* mask;  // nonzero = keep
   uint32* words;      // [plane][row][words_per_row], if the config has by_rows
   uint64* columns;    // [plane][q tile][32 words_per_row], if it has by_keys
@@ -148,10 +149,10 @@ struct MaskPackParams {
   int32 num_heads;  // of the mask: planes are (batch, head) pairs of its own axes
   int32 seqlen_q;   // rows of the mask; 1 unless per_pair
   int32 seqlen_kv;
-  int32 words_per_row;  // a multiple of kPackedWords
+  int32 words_per_row;  // a multiple of kMaskGroupWords
   int32 num_q_tiles;
   int32 num_kv_tiles;    // those that a row's words make up: the last may lie past the keys
-  int32 num_key_blocks;  // of MaskPackConfig::kKeys
+  int32 num_key_blocks;  // of MaskToBitsConfig::kKeys
 };
 
 }  // namespace attnjit::kernel
@@ -445,7 +446,7 @@ ATTNJIT_DEVICE uint32 transpose_pairs(uint32 word) {
   return word ^ blocks ^ blocks << 12;
 }
 
-// A column of a mask in the order of packed_mask_params.h: pair t of each eight bits, in quarter t.
+// A column of a mask in the order of bit_mask_params.h: pair t of each eight bits, in quarter t.
 ATTNJIT_DEVICE ptx::Vector8 quarters_of(const uint32 (&column)[2]) {
   const uint32 low = transpose_pairs(column[0]), high = transpose_pairs(column[1]);
   return {{ptx::permute_bytes(low, high, 0x5140), ptx::permute_bytes(low, high, 0x7362)}};
@@ -453,7 +454,7 @@ ATTNJIT_DEVICE ptx::Vector8 quarters_of(const uint32 (&column)[2]) {
 
 }  // namespace attnjit::kernel
 
-// The mask prepass: packs a boolean mask to one bit per element, and tells of each tile of
+// The mask prepass: converts a boolean mask to one bit per element, and tells of each tile of
 // kMaskTile queries by kMaskTile keys whether all, some or none of its keys are kept.
 //
 //   mask     [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
@@ -461,12 +462,12 @@ ATTNJIT_DEVICE ptx::Vector8 quarters_of(const uint32 (&column)[2]) {
 //   columns  [plane][q tile][key], for kernels that have keys in the rows of their scores
 //   classes  [plane][q tile][kv tile]
 //
-// packed_mask_params.h tells the order of the bits. Keys past the mask are 0 in all of them, and so
+// bit_mask_params.h tells the order of the bits. Keys past the mask are 0 in all of them, and so
 // are queries past it in the columns.
 //
-// A thread block has a tile of queries and MaskPackConfig::kKeys keys. A thread reads 16 keys at a
-// time, its neighbour the next 16 of the row; the bits go to shared memory, where a lane then finds
-// the words of a row:
+// A thread block has a tile of queries and MaskToBitsConfig::kKeys keys. A thread reads 16 keys at
+// a time, its neighbour the next 16 of the row; the bits go to shared memory, where a lane then
+// finds the words of a row:
 //
 //     bytes --> bits, in shared memory --> words, by rows
 //                                      --> classes and, transposed in registers, columns
@@ -481,21 +482,21 @@ ATTNJIT_DEVICE uint32 nonzero_bytes(uint32 bytes) {
   return ((bytes & 0x01010101u) * 0x10204080u) >> 28;
 }
 
-template <MaskPackConfig kConfig>
-struct MaskPack {
+template <MaskToBitsConfig kConfig>
+struct MaskToBits {
   static constexpr int kRows = kConfig.rows();
   static constexpr int kThreads = kConfig.num_threads();
-  static constexpr int kPieceKeys = 16;  // that a thread reads at a time
-  static constexpr int kPieces = kConfig.kKeys / kPieceKeys;
-  // Pieces that a thread reads.
-  static constexpr int kReads = kRows * kPieces / kThreads;
+  static constexpr int kChunkKeys = 16;  // that a thread reads at a time
+  static constexpr int kChunks = kConfig.kKeys / kChunkKeys;
+  // Chunks that a thread reads.
+  static constexpr int kReads = kRows * kChunks / kThreads;
 
-  const MaskPackParams& params;
+  const MaskToBitsParams& params;
   int q_tile, first_word, num_words;  // of the thread block
   int64 plane;
   const uint8* mask;  // of the plane
 
-  ATTNJIT_DEVICE explicit MaskPack(const MaskPackParams& p) : params(p) {
+  ATTNJIT_DEVICE explicit MaskToBits(const MaskToBitsParams& p) : params(p) {
     const uint32 index = ptx::block_index();
     const uint32 rest = index / params.num_key_blocks;
     first_word = static_cast<int>(index % params.num_key_blocks) * kConfig.kWords;
@@ -509,7 +510,7 @@ struct MaskPack {
 
   ATTNJIT_DEVICE void run() const {
     ptx::let_next_kernel_begin();
-    pack();
+    convert();
     ptx::block_sync();  // the words of all rows are there
     if constexpr (kConfig.by_rows) store_words();
     const int warp = ptx::thread_index() / 32;
@@ -527,58 +528,58 @@ struct MaskPack {
     return ptx::shared_base() + row * kConfig.kRowBytes + 4 * word;
   }
 
-  // The place of a piece in the block. A block of few keys has fewer pieces in a row, so that its
-  // threads have as many rows more.
-  struct Piece {
+  // The coordinates of a chunk in the block. A block of few keys has fewer chunks in a row, so that
+  // its threads have as many rows more.
+  struct Chunk {
     int row, index;
   };
-  ATTNJIT_DEVICE Piece piece_of(int read) const {
+  ATTNJIT_DEVICE Chunk chunk_of(int read) const {
     const int number = ptx::thread_index() + read * kThreads;
     const int shift = num_words <= 4 ? 3 : num_words <= 8 ? 4 : 5;
     return {number >> shift, number & ((1 << shift) - 1)};
   }
 
-  ATTNJIT_DEVICE void pack() const {
+  ATTNJIT_DEVICE void convert() const {
     if constexpr (kConfig.vectorized) {
       // All reads are on their way before the first is waited for.
       ptx::Vector16 bytes[kReads];
 #pragma unroll
       for (int i = 0; i < kReads; ++i) {
-        const Piece piece = piece_of(i);
-        const int key = first_key_of(piece);
+        const Chunk chunk = chunk_of(i);
+        const int key = first_key_of(chunk);
         bytes[i] = {};
-        if (has_row(piece.row) && key + kPieceKeys <= params.seqlen_kv) {
-          bytes[i] = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row_of(piece) + key));
+        if (has_row(chunk.row) && key + kChunkKeys <= params.seqlen_kv) {
+          bytes[i] = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row_of(chunk) + key));
         }
       }
 #pragma unroll
       for (int i = 0; i < kReads; ++i) {
-        const Piece piece = piece_of(i);
+        const Chunk chunk = chunk_of(i);
         uint32 bits = 0;
 #pragma unroll
         for (int j = 0; j < 4; ++j) bits |= nonzero_bytes(bytes[i].word[j]) << (4 * j);
-        if (first_key_of(piece) + kPieceKeys > params.seqlen_kv) bits = read_elements(piece);
-        put(piece, bits);
+        if (first_key_of(chunk) + kChunkKeys > params.seqlen_kv) bits = read_elements(chunk);
+        put(chunk, bits);
       }
     } else {
 #pragma unroll 1
-      for (int i = 0; i < kReads; ++i) put(piece_of(i), read_elements(piece_of(i)));
+      for (int i = 0; i < kReads; ++i) put(chunk_of(i), read_elements(chunk_of(i)));
     }
   }
-  ATTNJIT_DEVICE int first_key_of(const Piece& piece) const {
-    return 32 * first_word + kPieceKeys * piece.index;
+  ATTNJIT_DEVICE int first_key_of(const Chunk& chunk) const {
+    return 32 * first_word + kChunkKeys * chunk.index;
   }
-  ATTNJIT_DEVICE const uint8* row_of(const Piece& piece) const {
-    return mask + query_of(piece.row) * params.query_stride;
+  ATTNJIT_DEVICE const uint8* row_of(const Chunk& chunk) const {
+    return mask + query_of(chunk.row) * params.query_stride;
   }
-  // The bits of a piece, read one by one; those past the mask are 0.
-  ATTNJIT_DEVICE uint32 read_elements(const Piece& piece) const {
+  // The bits of a chunk, read one by one; those past the mask are 0.
+  ATTNJIT_DEVICE uint32 read_elements(const Chunk& chunk) const {
     uint32 bits = 0;
-    if (!has_row(piece.row)) return bits;
-    const int key = first_key_of(piece);
-    const uint8* const row = row_of(piece);
+    if (!has_row(chunk.row)) return bits;
+    const int key = first_key_of(chunk);
+    const uint8* const row = row_of(chunk);
 #pragma unroll
-    for (int i = 0; i < kPieceKeys; ++i) {
+    for (int i = 0; i < kChunkKeys; ++i) {
       if (key + i < params.seqlen_kv) {
         const uint8 keep = ptx::load_global(row + (key + i) * params.key_stride);
         bits |= static_cast<uint32>(keep != 0) << i;
@@ -586,22 +587,22 @@ struct MaskPack {
     }
     return bits;
   }
-  // Puts a piece into its word, which two neighbours make up. Warps call it whole.
-  ATTNJIT_DEVICE void put(const Piece& piece, uint32 bits) const {
+  // Puts a chunk into its word, which two neighbours make up. Warps call it whole.
+  ATTNJIT_DEVICE void put(const Chunk& chunk, uint32 bits) const {
     const uint32 of_neighbour = ptx::warp_broadcast(bits, ptx::lane_index() ^ 1);
-    if (piece.row >= kRows || piece.index % 2 != 0) return;
-    ptx::store_shared_4(address_of(piece.row, piece.index / 2), bits | of_neighbour << kPieceKeys);
+    if (chunk.row >= kRows || chunk.index % 2 != 0) return;
+    ptx::store_shared_4(address_of(chunk.row, chunk.index / 2), bits | of_neighbour << kChunkKeys);
   }
 
   // Writes the words by rows, a group of keys at a time.
   ATTNJIT_DEVICE void store_words() const {
-    constexpr int kQuads = kConfig.kWords / kPackedWords;
+    constexpr int kQuads = kConfig.kWords / kMaskGroupWords;
     for (int i = ptx::thread_index(); i < kRows * kQuads; i += kThreads) {
-      const int row = i / kQuads, word = i % kQuads * kPackedWords;
+      const int row = i / kQuads, word = i % kQuads * kMaskGroupWords;
       if (!has_row(row) || word >= num_words) continue;
-      uint32 words[kPackedWords];
+      uint32 words[kMaskGroupWords];
 #pragma unroll
-      for (int j = 0; j < kPackedWords; ++j) {
+      for (int j = 0; j < kMaskGroupWords; ++j) {
         words[j] = ptx::load_shared_4(address_of(row, word + j));
       }
       uint32* const target = params.words +
@@ -650,16 +651,16 @@ struct MaskPack {
   }
 };
 
-template <MaskPackConfig kConfig>
-ATTNJIT_DEVICE void mask_pack(const MaskPackParams& params) {
-  MaskPack<kConfig>(params).run();
+template <MaskToBitsConfig kConfig>
+ATTNJIT_DEVICE void mask_to_bits(const MaskToBitsParams& params) {
+  MaskToBits<kConfig>(params).run();
 }
 
 }  // namespace attnjit::kernel
 
 using namespace attnjit::kernel;
 
-inline constexpr MaskPackConfig kConfig{
+inline constexpr MaskToBitsConfig kConfig{
     .per_pair = false,
     .vectorized = true,
     .by_rows = true,
@@ -667,7 +668,7 @@ inline constexpr MaskPackConfig kConfig{
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
-mask_pack(
-    const __grid_constant__ MaskPackParams params) {
-  mask_pack<kConfig>(params);
+mask_to_bits(
+    const __grid_constant__ MaskToBitsParams params) {
+  mask_to_bits<kConfig>(params);
 }

@@ -1,26 +1,26 @@
-#include "launch/packed_mask.hpp"
+#include "launch/bit_mask.hpp"
 
 namespace attnjit::launch {
 namespace {
 
 std::int32_t key_blocks(const MaskTiles& tiles) {
-  return kernel::ceil_div(tiles.words_per_row, kernel::MaskPackConfig::kWords);
+  return kernel::ceil_div(tiles.words_per_row, kernel::MaskToBitsConfig::kWords);
 }
 
 // Null where the layout has no such bits.
 template <class T>
-T* words_at(const PackedMaskLayout& layout, const void* memory) {
+T* words_at(const BitMaskLayout& layout, const void* memory) {
   return layout.orders.by_rows ? at_offset<T>(memory, 0) : nullptr;
 }
 template <class T>
-T* columns_at(const PackedMaskLayout& layout, const void* memory) {
+T* columns_at(const BitMaskLayout& layout, const void* memory) {
   return layout.orders.by_keys ? at_offset<T>(memory, layout.columns) : nullptr;
 }
 
 }  // namespace
 
-kernel::MaskPackParams mask_pack_params(const problem::Operand& mask, const void* data,
-                                        const PackedMaskLayout& layout, void* memory) {
+kernel::MaskToBitsParams mask_to_bits_params(const problem::Operand& mask, const void* data,
+                                             const BitMaskLayout& layout, void* memory) {
   const MaskTiles tiles(mask);
   return {.mask = static_cast<const kernel::uint8*>(data),
           .words = words_at<kernel::uint32>(layout, memory),
@@ -39,16 +39,16 @@ kernel::MaskPackParams mask_pack_params(const problem::Operand& mask, const void
           .num_key_blocks = key_blocks(tiles)};
 }
 
-std::int64_t mask_pack_blocks(const problem::Operand& mask) {
+std::int64_t mask_to_bits_blocks(const problem::Operand& mask) {
   const MaskTiles tiles(mask);
   return tiles.planes * tiles.q_tiles * key_blocks(tiles);
 }
 
-kernel::BackwardMaskParams packed_mask(const problem::Problem& problem,
-                                       const PackedMaskLayout& layout, const void* memory) {
+kernel::BackwardMaskParams bit_mask(const problem::Problem& problem, const BitMaskLayout& layout,
+                                    const void* memory) {
   const problem::Operand& mask = problem.mask;
   const MaskTiles tiles(mask);
-  const kernel::PackedMaskParams rows = {
+  const kernel::BitMaskParams rows = {
       .words = words_at<const kernel::uint32>(layout, memory),
       .classes = at_offset<const kernel::uint8>(memory, layout.classes),
       .words_per_plane = std::int64_t{tiles.rows} * tiles.words_per_row,
@@ -59,7 +59,7 @@ kernel::BackwardMaskParams packed_mask(const problem::Problem& problem,
       .words_per_row = tiles.words_per_row,
       .num_q_tiles = tiles.q_tiles,
       .num_kv_tiles = tiles.kv_tiles};
-  return {.packed = rows, .columns = columns_at<const kernel::uint64>(layout, memory)};
+  return {.bits = rows, .columns = columns_at<const kernel::uint64>(layout, memory)};
 }
 
 }  // namespace attnjit::launch

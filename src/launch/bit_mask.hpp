@@ -1,22 +1,22 @@
 #pragma once
-#include "attnjit/prepass/mask_pack_config.h"
+#include "attnjit/prepass/mask_to_bits_config.h"
 #include "launch/mask_tiles.hpp"
 
 namespace attnjit::launch {
 
 /// The orders in which kernels read the bits of a mask: by rows, and by keys, see
-/// prepass/mask_pack.cuh.
+/// prepass/mask_to_bits.cuh.
 struct MaskOrders {
   bool by_rows = true, by_keys = false;
 };
 
-/// A packed mask in memory, as byte offsets: bits by rows, bits by keys, then classes. A multiple
+/// A bit mask in memory, as byte offsets: bits by rows, bits by keys, then classes. A multiple
 /// of 16 bytes lies before each.
-struct PackedMaskLayout {
+struct BitMaskLayout {
   MaskOrders orders;
   std::int64_t columns = 0, classes = 0, bytes = 0;
 
-  PackedMaskLayout(const MaskTiles& tiles, MaskOrders of_bits)
+  BitMaskLayout(const MaskTiles& tiles, MaskOrders of_bits)
       : orders(of_bits),
         columns(orders.by_rows ? tiles.words() * std::int64_t{sizeof(kernel::uint32)} : 0),
         classes(columns +
@@ -24,9 +24,9 @@ struct PackedMaskLayout {
         bytes(classes + tiles.classes()) {}
 };
 
-/// That of a call whose own kernel with `config` packs the mask.
-inline PackedMaskLayout mask_layout(const kernel::MaskPackConfig& config,
-                                    const problem::Problem& problem) {
+/// The layout in a call whose kernel with `config` converts the mask.
+inline BitMaskLayout mask_layout(const kernel::MaskToBitsConfig& config,
+                                 const problem::Problem& problem) {
   return {MaskTiles(problem.mask), {config.by_rows, config.by_keys}};
 }
 
@@ -38,14 +38,14 @@ T* at_offset(const void* memory, std::int64_t offset) {
   return reinterpret_cast<T*>(address + static_cast<std::uintptr_t>(offset));
 }
 
-/// Parameters of the kernel that packs `mask`, which lies at `data`, to `memory`.
-kernel::MaskPackParams mask_pack_params(const problem::Operand& mask, const void* data,
-                                        const PackedMaskLayout& layout, void* memory);
+/// Parameters of the kernel that converts `mask`, which lies at `data`, to `memory`.
+kernel::MaskToBitsParams mask_to_bits_params(const problem::Operand& mask, const void* data,
+                                             const BitMaskLayout& layout, void* memory);
 /// The thread blocks of that kernel.
-std::int64_t mask_pack_blocks(const problem::Operand& mask);
+std::int64_t mask_to_bits_blocks(const problem::Operand& mask);
 
-/// The mask of `problem`, packed to `memory`, as the kernels of a call read it.
-kernel::BackwardMaskParams packed_mask(const problem::Problem& problem,
-                                       const PackedMaskLayout& layout, const void* memory);
+/// The mask of `problem`, as bits in `memory`, as the kernels of a call read it.
+kernel::BackwardMaskParams bit_mask(const problem::Problem& problem, const BitMaskLayout& layout,
+                                    const void* memory);
 
 }  // namespace attnjit::launch

@@ -1,11 +1,11 @@
 #pragma once
-#include "attnjit/prepass/mask_pack_config.h"
+#include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/bit_matrix.cuh"
 
-// The mask prepass: packs a boolean mask to one bit per element, and tells of each tile of
+// The mask prepass: converts a boolean mask to one bit per element, and tells of each tile of
 // kMaskTile queries by kMaskTile keys whether all, some or none of its keys are kept.
 //
 //   mask     [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
@@ -13,12 +13,12 @@
 //   columns  [plane][q tile][key], for kernels that have keys in the rows of their scores
 //   classes  [plane][q tile][kv tile]
 //
-// packed_mask_params.h tells the order of the bits. Keys past the mask are 0 in all of them, and so
+// bit_mask_params.h tells the order of the bits. Keys past the mask are 0 in all of them, and so
 // are queries past it in the columns.
 //
-// A thread block has a tile of queries and MaskPackConfig::kKeys keys. A thread reads 16 keys at a
-// time, its neighbour the next 16 of the row; the bits go to shared memory, where a lane then finds
-// the words of a row:
+// A thread block has a tile of queries and MaskToBitsConfig::kKeys keys. A thread reads 16 keys at
+// a time, its neighbour the next 16 of the row; the bits go to shared memory, where a lane then
+// finds the words of a row:
 //
 //     bytes --> bits, in shared memory --> words, by rows
 //                                      --> classes and, transposed in registers, columns
@@ -33,21 +33,21 @@ ATTNJIT_DEVICE uint32 nonzero_bytes(uint32 bytes) {
   return ((bytes & 0x01010101u) * 0x10204080u) >> 28;
 }
 
-template <MaskPackConfig kConfig>
-struct MaskPack {
+template <MaskToBitsConfig kConfig>
+struct MaskToBits {
   static constexpr int kRows = kConfig.rows();
   static constexpr int kThreads = kConfig.num_threads();
-  static constexpr int kPieceKeys = 16;  // that a thread reads at a time
-  static constexpr int kPieces = kConfig.kKeys / kPieceKeys;
-  // Pieces that a thread reads.
-  static constexpr int kReads = kRows * kPieces / kThreads;
+  static constexpr int kChunkKeys = 16;  // that a thread reads at a time
+  static constexpr int kChunks = kConfig.kKeys / kChunkKeys;
+  // Chunks that a thread reads.
+  static constexpr int kReads = kRows * kChunks / kThreads;
 
-  const MaskPackParams& params;
+  const MaskToBitsParams& params;
   int q_tile, first_word, num_words;  // of the thread block
   int64 plane;
   const uint8* mask;  // of the plane
 
-  ATTNJIT_DEVICE explicit MaskPack(const MaskPackParams& p) : params(p) {
+  ATTNJIT_DEVICE explicit MaskToBits(const MaskToBitsParams& p) : params(p) {
     const uint32 index = ptx::block_index();
     const uint32 rest = index / params.num_key_blocks;
     first_word = static_cast<int>(index % params.num_key_blocks) * kConfig.kWords;
@@ -61,7 +61,7 @@ struct MaskPack {
 
   ATTNJIT_DEVICE void run() const {
     ptx::let_next_kernel_begin();
-    pack();
+    convert();
     ptx::block_sync();  // the words of all rows are there
     if constexpr (kConfig.by_rows) store_words();
     const int warp = ptx::thread_index() / 32;
@@ -79,58 +79,58 @@ struct MaskPack {
     return ptx::shared_base() + row * kConfig.kRowBytes + 4 * word;
   }
 
-  // The place of a piece in the block. A block of few keys has fewer pieces in a row, so that its
-  // threads have as many rows more.
-  struct Piece {
+  // The coordinates of a chunk in the block. A block of few keys has fewer chunks in a row, so that
+  // its threads have as many rows more.
+  struct Chunk {
     int row, index;
   };
-  ATTNJIT_DEVICE Piece piece_of(int read) const {
+  ATTNJIT_DEVICE Chunk chunk_of(int read) const {
     const int number = ptx::thread_index() + read * kThreads;
     const int shift = num_words <= 4 ? 3 : num_words <= 8 ? 4 : 5;
     return {number >> shift, number & ((1 << shift) - 1)};
   }
 
-  ATTNJIT_DEVICE void pack() const {
+  ATTNJIT_DEVICE void convert() const {
     if constexpr (kConfig.vectorized) {
       // All reads are on their way before the first is waited for.
       ptx::Vector16 bytes[kReads];
 #pragma unroll
       for (int i = 0; i < kReads; ++i) {
-        const Piece piece = piece_of(i);
-        const int key = first_key_of(piece);
+        const Chunk chunk = chunk_of(i);
+        const int key = first_key_of(chunk);
         bytes[i] = {};
-        if (has_row(piece.row) && key + kPieceKeys <= params.seqlen_kv) {
-          bytes[i] = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row_of(piece) + key));
+        if (has_row(chunk.row) && key + kChunkKeys <= params.seqlen_kv) {
+          bytes[i] = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row_of(chunk) + key));
         }
       }
 #pragma unroll
       for (int i = 0; i < kReads; ++i) {
-        const Piece piece = piece_of(i);
+        const Chunk chunk = chunk_of(i);
         uint32 bits = 0;
 #pragma unroll
         for (int j = 0; j < 4; ++j) bits |= nonzero_bytes(bytes[i].word[j]) << (4 * j);
-        if (first_key_of(piece) + kPieceKeys > params.seqlen_kv) bits = read_elements(piece);
-        put(piece, bits);
+        if (first_key_of(chunk) + kChunkKeys > params.seqlen_kv) bits = read_elements(chunk);
+        put(chunk, bits);
       }
     } else {
 #pragma unroll 1
-      for (int i = 0; i < kReads; ++i) put(piece_of(i), read_elements(piece_of(i)));
+      for (int i = 0; i < kReads; ++i) put(chunk_of(i), read_elements(chunk_of(i)));
     }
   }
-  ATTNJIT_DEVICE int first_key_of(const Piece& piece) const {
-    return 32 * first_word + kPieceKeys * piece.index;
+  ATTNJIT_DEVICE int first_key_of(const Chunk& chunk) const {
+    return 32 * first_word + kChunkKeys * chunk.index;
   }
-  ATTNJIT_DEVICE const uint8* row_of(const Piece& piece) const {
-    return mask + query_of(piece.row) * params.query_stride;
+  ATTNJIT_DEVICE const uint8* row_of(const Chunk& chunk) const {
+    return mask + query_of(chunk.row) * params.query_stride;
   }
-  // The bits of a piece, read one by one; those past the mask are 0.
-  ATTNJIT_DEVICE uint32 read_elements(const Piece& piece) const {
+  // The bits of a chunk, read one by one; those past the mask are 0.
+  ATTNJIT_DEVICE uint32 read_elements(const Chunk& chunk) const {
     uint32 bits = 0;
-    if (!has_row(piece.row)) return bits;
-    const int key = first_key_of(piece);
-    const uint8* const row = row_of(piece);
+    if (!has_row(chunk.row)) return bits;
+    const int key = first_key_of(chunk);
+    const uint8* const row = row_of(chunk);
 #pragma unroll
-    for (int i = 0; i < kPieceKeys; ++i) {
+    for (int i = 0; i < kChunkKeys; ++i) {
       if (key + i < params.seqlen_kv) {
         const uint8 keep = ptx::load_global(row + (key + i) * params.key_stride);
         bits |= static_cast<uint32>(keep != 0) << i;
@@ -138,22 +138,22 @@ struct MaskPack {
     }
     return bits;
   }
-  // Puts a piece into its word, which two neighbours make up. Warps call it whole.
-  ATTNJIT_DEVICE void put(const Piece& piece, uint32 bits) const {
+  // Puts a chunk into its word, which two neighbours make up. Warps call it whole.
+  ATTNJIT_DEVICE void put(const Chunk& chunk, uint32 bits) const {
     const uint32 of_neighbour = ptx::warp_broadcast(bits, ptx::lane_index() ^ 1);
-    if (piece.row >= kRows || piece.index % 2 != 0) return;
-    ptx::store_shared_4(address_of(piece.row, piece.index / 2), bits | of_neighbour << kPieceKeys);
+    if (chunk.row >= kRows || chunk.index % 2 != 0) return;
+    ptx::store_shared_4(address_of(chunk.row, chunk.index / 2), bits | of_neighbour << kChunkKeys);
   }
 
   // Writes the words by rows, a group of keys at a time.
   ATTNJIT_DEVICE void store_words() const {
-    constexpr int kQuads = kConfig.kWords / kPackedWords;
+    constexpr int kQuads = kConfig.kWords / kMaskGroupWords;
     for (int i = ptx::thread_index(); i < kRows * kQuads; i += kThreads) {
-      const int row = i / kQuads, word = i % kQuads * kPackedWords;
+      const int row = i / kQuads, word = i % kQuads * kMaskGroupWords;
       if (!has_row(row) || word >= num_words) continue;
-      uint32 words[kPackedWords];
+      uint32 words[kMaskGroupWords];
 #pragma unroll
-      for (int j = 0; j < kPackedWords; ++j) {
+      for (int j = 0; j < kMaskGroupWords; ++j) {
         words[j] = ptx::load_shared_4(address_of(row, word + j));
       }
       uint32* const target = params.words +
@@ -202,9 +202,9 @@ struct MaskPack {
   }
 };
 
-template <MaskPackConfig kConfig>
-ATTNJIT_DEVICE void mask_pack(const MaskPackParams& params) {
-  MaskPack<kConfig>(params).run();
+template <MaskToBitsConfig kConfig>
+ATTNJIT_DEVICE void mask_to_bits(const MaskToBitsParams& params) {
+  MaskToBits<kConfig>(params).run();
 }
 
 }  // namespace attnjit::kernel

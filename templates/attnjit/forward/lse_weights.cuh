@@ -10,11 +10,11 @@ namespace attnjit::kernel {
 //   lse = log sum_s exp(lse_s)        out = sum_s exp(lse_s - lse) out_s
 //
 // Each weight() is relative to the highest lse_s; `total` is their sum.
-struct PartWeights {
-  bool dead;     // no part has a live key
+struct LseWeights {
+  bool dead;     // no result has a live key
   float origin;  // the highest lse_s, or 0 where that is -inf
 
-  ATTNJIT_DEVICE explicit PartWeights(float highest)
+  ATTNJIT_DEVICE explicit LseWeights(float highest)
       : dead(highest == -ptx::infinity()), origin(dead ? 0.0f : highest) {}
 
   ATTNJIT_DEVICE float weight(float lse) const { return ptx::exp2_approx((lse - origin) * kLog2E); }

@@ -9,30 +9,30 @@
 
 namespace attnjit::kernel {
 
-// Drops keys by a boolean mask that prepass/mask_pack.cuh has packed to bits and classified.
-// Empty tiles are skipped before their K and V are read; full ones run without mask code. Packed
-// heads share the mask: one that varies over the heads of a kv head is not for a config that packs.
+// Drops keys by a boolean mask that prepass/mask_to_bits.cuh has converted to bits and classified.
+// Empty tiles are skipped before their K and V are read; full ones run without mask code. With
+// pack_gqa the heads of a kv head must share the mask.
 template <ScoreShape kShape, Extent kExtent>
-struct PackedMask : Feature {
+struct BitMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPicksKeys = !kPerPair;
   static constexpr bool kAwaits = true;
 
-  const PackedMaskParams& params;
+  const BitMaskParams& params;
   const uint32* words;   // of the block's plane
   const uint8* classes;  // of that plane, from the first row of them that the block touches
   int class_rows;        // from there on
   TileVotes votes;
   RowBits<kShape, kExtent> bits;
 
-  ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
+  ATTNJIT_DEVICE explicit BitMask(const BitMaskParams& p)
       : params(p), words(nullptr), classes(nullptr), class_rows(0) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
                         block.head / params.heads_per_plane;
     words = params.words + plane * params.words_per_plane;
-    // Found here and not for each group of tiles: registers are scarce in the loop.
+    // Computed once and not for each group of tiles: registers are scarce in the loop.
     const int first_class = kPerPair ? block.first_query / kMaskTile : 0;
     classes = params.classes + plane * params.classes_per_plane +
               static_cast<int64>(first_class) * params.num_kv_tiles;
@@ -43,16 +43,16 @@ struct PackedMask : Feature {
     return votes.use(tile, [&](int lanes_tile) { return use_of_lane(block, lanes_tile); });
   }
   ATTNJIT_DEVICE TileUse use_of_lane(const Block& block, int tile) const {
-    constexpr int kQueries = kPerPair ? kShape.block_q / kShape.packed_heads : 1;
+    constexpr int kQueries = kPerPair ? kShape.block_q / kShape.pack_gqa_heads : 1;
     return united_use<kQueries, kShape.block_kv>(classes, class_rows, params.num_kv_tiles,
                                                  kPerPair ? block.first_query % kMaskTile : 0,
                                                  tile * kShape.block_kv);
   }
-  // A key that no query keeps is dropped here already, so that a NaN stored there stays there.
+  // A key that no query keeps is not read, so that a NaN there reaches nothing.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
     const auto* const bytes = reinterpret_cast<const uint8*>(words);
-    return (ptx::load_global_written(bytes + packed_byte(key)) >> (key & 7) & 1) != 0;
+    return (ptx::load_global_written(bytes + mask_byte(key)) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
     if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
