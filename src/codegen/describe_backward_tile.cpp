@@ -6,7 +6,8 @@ namespace attnjit::codegen {
 
 std::string describe_tile(const BackwardTile& t) {
   if (t.path == Path::kSingleTile) {
-    return fmt::format("single_tile q{} kv{} b{}", t.block_q, t.block_kv, t.min_blocks);
+    return fmt::format("single_tile q{} kv{} s{} b{}", t.block_q, t.block_kv, t.num_stages,
+                       t.min_blocks);
   }
   if (t.path == Path::kWgmma) {
     return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);

@@ -19,7 +19,7 @@ namespace attnjit::codegen {
 enum class Path {
   kMma,         ///< mma.sync, for every architecture
   kWgmma,       ///< wgmma and TMA, for sm_90a; of a backward the kernels of dk and dv, and of dq
-  kSingleTile,  ///< mma.sync, for planes of up to 64 rows and keys; all gradients at once
+  kSingleTile,  ///< mma.sync, for planes of up to 256 rows and keys; all gradients at once
 };
 
 /// Everything that can be chosen for a forward, see kernel::ForwardMmaConfig and
@@ -96,13 +96,13 @@ constexpr auto fields(const BackwardTile*) {
       base::Field{"fresh", &T::fresh});
 }
 
-/// As of a forward.
+/// As of a forward, but for num_stages, which counts planes with Path::kSingleTile.
 constexpr bool lacks(const BackwardTile& tile, std::string_view member) {
   if (tile.path == Path::kMma) return false;
   if (member == "num_warps" || member == "query_warps" || member == "late" || member == "fresh") {
     return true;
   }
-  return member == (tile.path == Path::kWgmma ? "min_blocks" : "num_stages");
+  return tile.path == Path::kWgmma && member == "min_blocks";
 }
 
 /// Everything that can be chosen for a backward.

@@ -27,6 +27,22 @@ std::uint64_t mix(const Key& key) {
   return sum ^ (sum >> 32);
 }
 
+// Whether kernels that hold planes whole may serve a problem: what they pad depends on its lengths.
+bool has_many_short_planes(const Problem& problem, const Family& f) {
+  const auto [least, most] = std::minmax(problem.seqlen_q, problem.seqlen_kv);
+  return least > kMostInexact && most <= kMostExact && std::max(f.head_dim, f.head_dim_v) <= 64 &&
+         f.gqa_ratio == 1 && !f.bounded_left && !f.bounded_right && !f.packed && f.page_size == 0 &&
+         std::int64_t{problem.batch} * problem.num_heads_q >= kFewestShortPlanes;
+}
+
+struct Lengths {
+  std::int32_t q, kv;
+};
+Lengths length_buckets(const Problem& problem, const Family& f) {
+  const auto bucket = has_many_short_planes(problem, f) ? short_length_bucket : length_bucket;
+  return {bucket(problem.seqlen_q), bucket(problem.seqlen_kv)};
+}
+
 std::string describe_buckets(std::int32_t q, std::int32_t kv, std::int32_t planes) {
   const auto range = [](const char* what, std::int32_t bucket, auto buckets) {
     const bool last = bucket == buckets.back();
@@ -39,12 +55,17 @@ std::string describe_buckets(std::int32_t q, std::int32_t kv, std::int32_t plane
 }  // namespace
 
 std::int32_t length_bucket(std::int32_t length) { return bucket_of(kLengthBuckets, length); }
+std::int32_t short_length_bucket(std::int32_t length) {
+  return (length + kExactStep - 1) / kExactStep * kExactStep;
+}
 std::int32_t plane_bucket(std::int64_t planes) { return bucket_of(kPlaneBuckets, planes); }
 
 PlanKey plan_key(const Problem& problem) {
-  return {family(problem),
-          length_bucket(problem.seqlen_q),
-          length_bucket(problem.seqlen_kv),
+  const Family f = family(problem);
+  const Lengths lengths = length_buckets(problem, f);
+  return {f,
+          lengths.q,
+          lengths.kv,
           plane_bucket(std::int64_t{problem.tensor_batch()} * problem.num_heads_q),
           problem.mask.num_heads > 1,
           problem.bias.num_heads > 1};
@@ -52,7 +73,9 @@ PlanKey plan_key(const Problem& problem) {
 
 BackwardPlanKey plan_key(const BackwardProblem& problem) {
   const Problem& forward = problem.forward;
-  return {family(problem), length_bucket(forward.seqlen_q), length_bucket(forward.seqlen_kv),
+  const BackwardFamily f = family(problem);
+  const Lengths lengths = length_buckets(forward, f.scores);
+  return {f, lengths.q, lengths.kv,
           plane_bucket(std::int64_t{forward.tensor_batch()} * forward.num_heads_q)};
 }
 

@@ -15,15 +15,21 @@ inline constexpr std::array<std::int32_t, 12> kLengthBuckets = {
     1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
 inline constexpr std::array<std::int32_t, 6> kPlaneBuckets = {1, 4, 16, 64, 256, 1024};
 
+/// Where a kernel may hold many planes whole, one after another, both lengths being above
+/// kMostInexact and up to kMostExact, they are rounded up to a multiple of kExactStep instead.
+inline constexpr std::int32_t kMostInexact = 64, kMostExact = 256, kExactStep = 16;
+inline constexpr std::int64_t kFewestShortPlanes = 65;
+
 std::int32_t length_bucket(std::int32_t length);
+std::int32_t short_length_bucket(std::int32_t length);
 std::int32_t plane_bucket(std::int64_t planes);
 
 /// The key of a plan: problems with equal keys run the same kernels.
 struct PlanKey {
   Family family;
   std::int32_t bucket_q = 1, bucket_kv = 1;
-  /// With bucket_q the number of tiles, which decides what tile suits best. Configuration 0 does
-  /// not depend on it.
+  /// With bucket_q the number of tiles, which decides what tile suits best. Configuration 0 asks
+  /// only whether short planes are many.
   std::int32_t bucket_planes = 1;
   /// The mask or bias differs between heads: more of it is read and, of a mask, converted. Like
   /// bucket_planes for measured choices only.

@@ -59,12 +59,30 @@ Traits limited(Traits traits, const Paths& paths) {
   return traits;
 }
 
+// Makes a tile of path single_tile hold the planes of a key.
+template <class Tile, class PlanKey>
+void hold_planes(Tile& tile, const PlanKey& key) {
+  tile.block_q = kernel::round_up(key.bucket_q, 16);
+  tile.block_kv = kernel::round_up(key.bucket_kv, 32);
+}
+
+// Whether `config` takes path single_tile and its planes do not fit `arch`.
+template <class Tunables, class PlanKey>
+bool exceeds(const Tunables& config, const PlanKey& key, const codegen::Arch& arch) {
+  return codegen::main_path(config) == codegen::Path::kSingleTile &&
+         codegen::why_unfit(config, key, arch).has_value();
+}
+
 codegen::ForwardTunables config_within(const Paths& paths, const problem::PlanKey& key,
                                        const codegen::Arch& arch, const Defaults& defaults) {
   const bool packs_gqa = pack_gqa(key, paths.wgmma ? arch : codegen::without_wgmma(arch));
   codegen::ForwardTunables config =
       defaults.forward.find(limited(traits(key, packs_gqa, arch), paths)).use;
   config.pack_gqa = packs_gqa;
+  if (config.path == codegen::Path::kSingleTile) hold_planes(config, key);
+  if (exceeds(config, key, arch)) {
+    return config_within({.wgmma = paths.wgmma, .single_tile = false}, key, arch, defaults);
+  }
   // 32 keys fit the pages of any family that wgmma serves.
   const bool boxes = config.path == codegen::Path::kWgmma;
   while (boxes && !codegen::fits_pages(config.block_kv, key.family.page_size)) {
@@ -92,8 +110,13 @@ codegen::BackwardTunables config_within(const Paths& paths, const problem::Backw
   } else if (config.dkv.path == codegen::Path::kSingleTile) {
     const bool reduces = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel;
     config.dq_method = DqMethod::kOwnKvHead;
+    hold_planes(config.dkv, key);
     if (reduces) config.dbias_method = DbiasMethod::kPerBlock;
     config.split = false;
+  }
+  if (exceeds(config, key, arch)) config.dkv.num_stages = 1;
+  if (exceeds(config, key, arch)) {
+    return config_within({.wgmma = paths.wgmma, .single_tile = false}, key, arch, defaults);
   }
   return config;
 }
@@ -107,7 +130,8 @@ template <class PlanKey>
 [[noreturn]] void refuse_single_tile(const PlanKey& key) {
   refuse(codegen::why_no_single_tile(key.family)
              .value_or("single_tile is for planes of 17 to 64 rows and keys, heads of up to 64 "
-                       "columns that share no keys"));
+                       "columns that share no keys, and for many longer ones that "
+                       "configs/defaults names"));
 }
 
 }  // namespace

@@ -50,8 +50,12 @@ void expect_size(const char* name, int size, int most) {
 template <class PlanKey>
 PlanKey plan_key_of(const Json& object) {
   const auto key = base::from_json_value<PlanKey>(object, "key");
-  const bool buckets = problem::length_bucket(key.bucket_q) == key.bucket_q &&
-                       problem::length_bucket(key.bucket_kv) == key.bucket_kv &&
+  const auto is_bucket = [](std::int32_t length) {
+    return problem::length_bucket(length) == length ||
+           (length > problem::kMostInexact && length <= problem::kMostExact &&
+            problem::short_length_bucket(length) == length);
+  };
+  const bool buckets = is_bucket(key.bucket_q) && is_bucket(key.bucket_kv) &&
                        problem::plane_bucket(key.bucket_planes) == key.bucket_planes;
   if (!buckets) refuse("key: its length buckets are not those of this version");
   const problem::Family& family = problem::scores(key);

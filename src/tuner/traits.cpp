@@ -8,8 +8,6 @@ namespace {
 using problem::Extent;
 using problem::Family;
 
-constexpr std::int32_t kSingleTile = 64;  // its rows and keys
-
 bool wide_bias(const Family& f) { return f.bias_vectorized && f.bias_dtype != DType::kFloat32; }
 
 Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch& arch) {
@@ -32,11 +30,15 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
           .softcap = f.softcap};
 }
 
-// Whether planes fill a tile of 64 rows and keys, and no other path has less to do.
+// Whether a tile of 64 rows and keys, or one made for the lengths, holds a plane and is well
+// filled. The latter takes an SM for itself, or half of one: its planes have to be many.
 template <class PlanKey>
 bool fills_single_tile(const PlanKey& key) {
-  return key.bucket_q == kSingleTile && key.bucket_kv == kSingleTile &&
-         !codegen::why_no_single_tile(key.family);
+  constexpr std::int32_t kLeast = problem::kMostInexact;
+  const auto [least, most] = std::minmax(key.bucket_q, key.bucket_kv);
+  const bool exact = least > kLeast && most <= problem::kMostExact &&
+                     key.bucket_planes >= problem::plane_bucket(problem::kFewestShortPlanes);
+  return (exact || (least == kLeast && most == kLeast)) && !codegen::why_no_single_tile(key.family);
 }
 
 }  // namespace

@@ -47,6 +47,28 @@ TEST_CASE("plan tells steps, grid, workspace, key and the origin of the configur
   CHECK(step.at("cached") == false);
 }
 
+// The rows of bench/shapes/windows.json of 12 by 12 windows.
+TEST_CASE("plan names single_tile for longer windows, with a tile of their length") {
+  const CommandLine attnjit;
+  const std::vector<std::string> windows = {
+      "plan",       "--json", "--batch", "512",  "--heads-q", "8",      "--seqlen-q", "144",
+      "--head-dim", "32",     "--bias",  "1hqk", "--arch",    "sm_90a", "sm_86"};
+  const auto forward = attnjit(windows).json().at("plans");
+  for (const auto& plan : forward) {
+    CHECK(plan.at("config").at("path") == "single_tile");
+    CHECK(plan.at("config").at("block_q") == 144);
+    CHECK(plan.at("config").at("block_kv") == 160);
+  }
+  std::vector<std::string> backward = windows;
+  backward.insert(backward.end(), {"--backward", "--dbias"});
+  const auto plans = attnjit(backward).json().at("plans");
+  REQUIRE(plans.size() == 2);
+  CHECK(plans[0].at("config").at("dkv").at("path") == "single_tile");
+  CHECK(plans[0].at("config").at("dbias_method") == "per_block");
+  // Its shared memory holds no such plane.
+  CHECK(plans[1].at("config").at("dkv").at("path") == "mma");
+}
+
 TEST_CASE("plan says which steps a problem skips") {
   const CommandLine attnjit;
   const auto steps = [&](const char* keys) {

@@ -15,16 +15,26 @@ using instance::ProblemSpec;
 
 const std::string kForward = "attnjit/forward/mma/single_tile.cuh";
 const std::string kBackward = "attnjit/backward/mma/single_tile.cuh";
+const std::string kScores = "attnjit/backward/mma/scores.cuh";
 const std::string kResident = "attnjit/score/resident.cuh";
 
 const std::string kPath = R"({"path": "single_tile"})";
 const std::string kDkvPath = R"({"dkv": {"path": "single_tile"}})";
+const std::string kOnePlane = R"({"dkv": {"path": "single_tile", "num_stages": 1}})";
 
 // Windows of 7 by 7, a bias for each head.
 const ProblemSpec kWindows = [] {
   ProblemSpec spec{
       .batch = 9, .heads_q = 3, .heads_kv = 3, .seqlen_q = 49, .seqlen_kv = 49, .head_dim = 32};
   spec.bias = "1hqk";
+  return spec;
+}();
+
+// Windows of 12 by 12, as many as it takes for a tile of their length.
+const ProblemSpec kLongWindows = [] {
+  ProblemSpec spec = kWindows;
+  spec.batch = 33, spec.heads_q = spec.heads_kv = 2;
+  spec.seqlen_q = spec.seqlen_kv = 144;
   return spec;
 }();
 
@@ -83,6 +93,31 @@ TEST_CASE_FIXTURE(SingleTile, "single tile: caps, sinks, slopes and bands") {
   expect_right(spec);
 }
 
+// More than 128 rows and keys, whose bias is not resident; and fewer, whose bias is.
+TEST_CASE_FIXTURE(SingleTile, "single tile: longer planes") {
+  ProblemSpec spec = kLongWindows;
+  spec.mask = "p1qk/3x1";
+  spec.mask_kind = tensor::MaskKind::kDeadRows;
+  spec.use_seqlens_q = spec.use_seqlens_kv = spec.poison_dropped_keys = true;
+  expect_right(spec);
+  spec = kLongWindows;
+  spec.seqlen_q = 81;
+  spec.seqlen_kv = 121;
+  spec.use_sink = true;
+  expect_right(spec);
+}
+
+// The backward has one plane in shared memory.
+TEST_CASE_FIXTURE(SingleTile, "single tile: longer planes of 64 columns") {
+  ProblemSpec spec = kLongWindows;
+  spec.dtype = DType::kFloat16;
+  spec.head_dim = 64;
+  spec.bias = "";
+  spec.mask = "b11k";
+  spec.poison_dropped_keys = true;
+  expect_right(spec);
+}
+
 // Lengths, widths and operands at random.
 void sweep(SingleTile& test, unsigned first, unsigned count) {
   for (unsigned i = first; i < first + count; ++i) {
@@ -111,16 +146,41 @@ TEST_CASE_FIXTURE(SingleTile, "slow: single tile: 150 problems at random") {
   sweep(*this, 100, 150);
 }
 
+// The same of longer planes.
+TEST_CASE_FIXTURE(SingleTile, "slow: single tile: 40 longer planes at random") {
+  for (unsigned i = 1; i <= 40; ++i) {
+    std::mt19937 random(i);
+    const auto one_of = [&](auto... values) {
+      const std::common_type_t<decltype(values)...> list[] = {values...};
+      return list[random() % sizeof...(values)];
+    };
+    ProblemSpec spec{.batch = 34, .heads_q = 2, .heads_kv = 2};
+    spec.seqlen_q = spec.seqlen_kv = std::int64_t{65} + random() % 96;
+    spec.head_dim = one_of(17, 24, 32);
+    spec.dtype = one_of(DType::kFloat16, DType::kBFloat16);
+    spec.bias = one_of("", "1hqk", "bhqk", "11qk");
+    // Biases of other rows are read one by one, which configuration 0 leaves to other paths there.
+    if (spec.seqlen_q > 128) spec.seqlen_q = spec.seqlen_kv = 16 * (spec.seqlen_q / 16);
+    if (one_of(true, false)) spec.bias_dtype = DType::kFloat32;
+    spec.mask = one_of("", "", "b1qk", "1h1k", "bhq1");
+    expect_right(spec, one_of(true, false));
+  }
+}
+
 // Without a walk, a thread block has no other plane whose data it could meet.
 TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a barrier or a copy that is missing") {
   const Run forward = {kWindows, kPath}, backward = {gradients(kWindows), kDkvPath};
   const std::string wait = "      ptx::copy_async_wait<0>();\n", sync = "      ptx::block_sync();";
   expect_report({kForward, wait, ""}, forward, {"reads shared memory at +"});
   expect_report({kForward, sync, ""}, forward, {"shared memory at +"});
-  expect_report({kBackward, wait, ""}, backward, {"reads shared memory at +"});
-  expect_report({kBackward, sync, ""}, backward, {"shared memory at +"});
+  expect_report({kScores, wait, ""}, backward, {"reads shared memory at +"});
+  expect_report({kScores, sync + "  // the tiles are there", "// the tiles are there"}, backward,
+                {"shared memory at +"});
   expect_report({kBackward, "    ptx::block_sync();  // P and dS", "    // P and dS"}, backward,
                 {"reads shared memory at +"});
+  const Run one_plane = {gradients(kWindows), kOnePlane};
+  expect_report({kScores, "        ptx::block_sync();  // all are done", "        // all are done"},
+                one_plane, {"shared memory at +"});
 }
 
 TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a bias of the plane before") {

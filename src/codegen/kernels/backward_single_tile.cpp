@@ -12,8 +12,9 @@ constexpr auto fields(const BackwardSingleTileConfig*) {
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"aligned", &C::aligned},
       base::Field{"scale_first", &C::scale_first}, base::Field{"block_q", &C::block_q},
-      base::Field{"block_kv", &C::block_kv}, base::Field{"min_blocks", &C::min_blocks},
-      base::Field{"dbias", &C::dbias}, base::Field{"reads_out", &C::reads_out});
+      base::Field{"block_kv", &C::block_kv}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"min_blocks", &C::min_blocks}, base::Field{"dbias", &C::dbias},
+      base::Field{"reads_out", &C::reads_out});
 }
 
 }  // namespace attnjit::kernel
@@ -60,6 +61,7 @@ kernel::BackwardSingleTileConfig backward_single_tile_config(const BackwardFamil
           .scale_first = scales_first(f.scores),
           .block_q = t.dkv.block_q,
           .block_kv = t.dkv.block_kv,
+          .num_stages = t.dkv.num_stages,
           .min_blocks = t.dkv.min_blocks,
           .dbias = plane_dbias(t.dbias_method),
           .reads_out = !needs_prepared_rows(f)};

@@ -122,7 +122,7 @@ struct BackwardBlock {
     return params.num_q_tiles;
   }
 
-  ATTNJIT_DEVICE LiveRows load_live(int head, int q_tile) const {
+  ATTNJIT_DEVICE LiveRowsOf<kBlockQ> load_live(int head, int q_tile) const {
     const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
     int words = params.padded_rows / 32;
     int64 first = plane * words;
@@ -130,9 +130,9 @@ struct BackwardBlock {
       words = block.padded_rows / 32;
       first += block.padded_begin / 32;
     }
-    LiveRows live;
+    LiveRowsOf<kBlockQ> live;
 #pragma unroll
-    for (int i = 0; i < kBlockQ / 32; ++i) {
+    for (int i = 0; i < ceil_div(kBlockQ, 32); ++i) {
       const int word = q_tile * (kBlockQ / 32) + i;
       if (word < words) live.set(i, ptx::load_global_written(params.rows.live + first + word));
     }

@@ -5,6 +5,10 @@
 // A bias that stays in registers while a thread block walks over planes which share it.
 namespace attnjit::kernel {
 
+// Tiles of 32 keys of a 16-bit bias that leave registers for scores. Others are read again for each
+// plane.
+inline constexpr int kMostResident = 4;
+
 // A bias whose plane has kTiles tiles of keys, one after another. All of them are read when the
 // thread block turns to another plane of the bias, and not again before the next one.
 template <class Inner, int kTiles>
@@ -37,7 +41,8 @@ struct ResidentIf {
   using Type = F;
 };
 template <class F, int kTiles>
-requires F::kHasRegisters struct ResidentIf<F, kTiles> {
+requires(F::kHasRegisters&& kTiles * sizeof(typename F::Registers) <=
+         32 * kMostResident) struct ResidentIf<F, kTiles> {
   using Type = Resident<F, kTiles>;
 };
 

@@ -34,16 +34,37 @@ struct LiveRows {
   }
 };
 
+// The same of up to 256 queries.
+struct LongLiveRows {
+  LiveRows first, second;
+
+  ATTNJIT_DEVICE void set(int word, uint32 bits) {
+    if (word < 4) {
+      first.set(word, bits);
+    } else {
+      second.set(word - 4, bits);
+    }
+  }
+  ATTNJIT_DEVICE bool has(int row) const {
+    return row < 128 ? first.has(row) : second.has(row - 128);
+  }
+};
+
+// Those of a tile of kRows queries.
+template <int kRows>
+using LiveRowsOf = TypeIf<(kRows <= 128), LiveRows, LongLiveRows>;
+
 // Starts loading `tile` from rows of 16-bit elements, `stride` apart, of which kColumns are valid.
 // Rows that are not live become zero and are not read. kFresh: addresses are computed anew each
 // time. The caller commits, waits and synchronises.
 template <bool kAligned, int kColumns, int kThreads, bool kFresh, int kRows, int kPadded>
 ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const uint16* source,
-                                   int64 stride, const LiveRows& live) {
+                                   int64 stride, const LiveRowsOf<kRows>& live) {
   constexpr int kChunks = kPadded / 8;
   constexpr int kStep = kThreads / kChunks;  // rows from one chunk of a thread to the next
-  constexpr bool kSteady = kAligned && kColumns == kPadded && kThreads % kChunks == 0 &&
-                           kRows % kStep == 0 && (kStep & (kStep - 1)) == 0 && kStep <= 32;
+  constexpr bool kSteady = kRows <= 128 && kAligned && kColumns == kPadded &&
+                           kThreads % kChunks == 0 && kRows % kStep == 0 &&
+                           (kStep & (kStep - 1)) == 0 && kStep <= 32;
   if constexpr (kSteady) {
     // Except for the step of the pointer, all differences between chunks are known at compile time.
     const int thread = kFresh ? ptx::opaque(ptx::thread_index()) : ptx::thread_index();

@@ -70,6 +70,22 @@ ATTNJIT_DEVICE void add_key_product(Fragments<kRowTiles, kOutGroups>& sum,
   }
 }
 
+// sum += A 1 of the same A: each column of `sum` has the sums of its rows.
+template <DType kDType, int kRowTiles, int kGroups>
+ATTNJIT_DEVICE void add_row_sums(Fragments<kRowTiles, 1>& sum,
+                                 const uint32 (&a_words)[kRowTiles][kGroups][2]) {
+  constexpr uint32 kOnes[2] = {pair_of_ones(kDType), pair_of_ones(kDType)};
+#pragma unroll
+  for (int n = 0; n < kGroups; n += 2) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      const ptx::FragmentA a = {a_words[m][n][0], a_words[m][n][1], a_words[m][n + 1][0],
+                                a_words[m][n + 1][1]};
+      ptx::multiply_accumulate<kDType>(sum[m][0], a, kOnes);
+    }
+  }
+}
+
 // The columns of a result that one of `kWarps` neighbouring warps computes: pairs of groups (16
 // columns) dealt out in order, the last warps left with fewer.
 template <int kColumns, int kWarps>
@@ -97,17 +113,18 @@ struct ColumnShare {
   }
 };
 
-// sum += A B for rows first_row ... of A, or of its transpose, and the warp's columns of B. kDepth
-// is the number of rows of B.
+// sum += A B for rows first_row ... of A, or of its transpose, and the warp's columns of kDepth
+// rows of B from `first_depth` on, a multiple of 32.
 template <DType kDType, bool kTransposed, int kDepth, int kRowTiles, class Share, class TileA,
           class TileB>
 ATTNJIT_DEVICE void add_product(Fragments<kRowTiles, Share::kGroups>& sum, const TileA& a_tile,
-                                int first_row, const TileB& b_tile, const Share& share) {
+                                int first_row, const TileB& b_tile, const Share& share,
+                                int first_depth = 0) {
   const int lane = ptx::lane_index();
   const auto a_cursor =
       kTransposed ? cursor(a_tile, (lane & 7) + 8 * (lane >> 4), first_row / 8 + (lane >> 3 & 1))
                   : cursor(a_tile, first_row + (lane & 15), lane >> 4);
-  const auto b_cursor = share.cursor_in(b_tile, lane & 15, lane >> 4);
+  const auto b_cursor = share.cursor_in(b_tile, first_depth + (lane & 15), lane >> 4);
 #pragma unroll
   for (int depth = 0; depth < kDepth / 16; ++depth) {
     ptx::FragmentA a[kRowTiles];

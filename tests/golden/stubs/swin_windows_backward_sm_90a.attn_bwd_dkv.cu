@@ -1,4 +1,4 @@
-// attn_bwd_dkv bf16 d32 gqa1 bias=qk,bf16 dbias=qk,bf16,reduced | single_tile q64 kv64 b3
+// attn_bwd_dkv bf16 d32 gqa1 bias=qk,bf16 dbias=qk,bf16,reduced | single_tile q64 kv64 s2 b3
 #include "attnjit/backward/mma/single_tile.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
@@ -14,6 +14,7 @@ inline constexpr BackwardSingleTileConfig kConfig{
     .scale_first = true,
     .block_q = 64,
     .block_kv = 64,
+    .num_stages = 2,
     .min_blocks = 3,
     .dbias = PlaneDbias::kSum,
     .reads_out = true,

@@ -201,8 +201,8 @@ TEST_CASE("the polynomial of a softcap is tanh up to the cap, and of no use wher
     CAPTURE(softcap);
     CAPTURE(scale);
     const kernel::SoftcapParams p = of(softcap, scale);
-    CHECK(p.ratio == scale / softcap);
-    CHECK(p.most * std::fabs(p.ratio) == doctest::Approx(1.0));
+    CHECK(p.ratio == 1.0f / softcap);
+    CHECK(p.most * std::fabs(scale / softcap) == doctest::Approx(1.0));
     for (int i = 1; i <= 100; ++i) {
       const float score = p.most * static_cast<float>(i) / 100, square = score * score;
       float ratio = square + p.near[4];

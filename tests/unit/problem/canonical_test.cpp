@@ -405,6 +405,33 @@ TEST_CASE("a plan is looked up by family and buckets, and by nothing else") {
   CHECK(base != key({.dtype = DType::kFloat16}));
 }
 
+TEST_CASE("many short planes have buckets of 16 rows and keys") {
+  const auto buckets = [](const Sizes& sizes, auto change) {
+    ForwardArgs args = forward_args(sizes);
+    change(args);
+    const problem::PlanKey key = problem::plan_key(make_problem(args));
+    return std::pair(key.bucket_q, key.bucket_kv);
+  };
+  const auto nothing = [](ForwardArgs&) {};
+  Sizes sizes{.batch = 13, .heads_q = 5, .heads_kv = 5, .seqlen_q = 144, .seqlen_kv = 65};
+  sizes.head_dim = sizes.head_dim_v = 64;
+  CHECK(buckets(sizes, nothing) == std::pair(144, 80));
+  CHECK(buckets(sizes, [](ForwardArgs& args) {
+          args.causal = true;
+          args.diagonal = Diagonal::kTopLeft;
+        }) == std::pair(256, 128));
+  for (const auto& [member, value] : {std::pair(&Sizes::batch, 12),
+                                      {&Sizes::heads_kv, 1},
+                                      {&Sizes::head_dim, 72},
+                                      {&Sizes::seqlen_kv, 64},
+                                      {&Sizes::seqlen_kv, 257}}) {
+    Sizes other = sizes;
+    other.*member = value;
+    CAPTURE(value);
+    CHECK(buckets(other, nothing).first == 256);
+  }
+}
+
 TEST_CASE("texts name what there is and nothing else") {
   ForwardArgs args = forward_args();
   CHECK(problem::describe(make_problem(args)) == "bf16 b4 h32/8 lq128 lk192 d64 dv128");

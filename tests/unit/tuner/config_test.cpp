@@ -79,6 +79,42 @@ TEST_CASE("few rows get no tile that is mostly padding") {
   }
 }
 
+TEST_CASE("many short planes are a tile each, where it fits") {
+  const codegen::Arch& hopper = codegen::find_arch("sm_90a");
+  PlanKey k = key(32, 32, 144);
+  k.family.gqa_ratio = 1;
+  k.bucket_kv = 130;
+  k.bucket_planes = 256;
+  for (const codegen::Arch& arch : codegen::archs()) {
+    const codegen::ForwardTunables config = config_zero(k, arch);
+    CHECK(config.path == codegen::Path::kSingleTile);
+    CHECK(config.block_q == 144);
+    CHECK(config.block_kv == 160);
+  }
+  const auto takes = [&](auto change) {
+    PlanKey other = k;
+    change(other);
+    return config_zero(other, hopper).path == codegen::Path::kSingleTile;
+  };
+  CHECK_FALSE(takes([](PlanKey& o) { o.bucket_planes = 64; }));
+  CHECK_FALSE(takes([](PlanKey& o) { o.bucket_q = 224; }));
+  CHECK_FALSE(takes([](PlanKey& o) { o.bucket_kv = 512; }));
+  CHECK_FALSE(takes([](PlanKey& o) { o.bucket_kv = 64; }));
+  CHECK_FALSE(takes([](PlanKey& o) { o.family.bounded_right = true; }));
+  CHECK_FALSE(takes([](PlanKey& o) { o.family.head_dim_v = 80; }));
+
+  problem::BackwardPlanKey backward{
+      .family = {.scores = k.family}, .bucket_q = 144, .bucket_kv = 144, .bucket_planes = 256};
+  const auto dkv = [&](int head_dim, const char* arch) {
+    backward.family.scores.head_dim = backward.family.scores.head_dim_v = head_dim;
+    return codegen::describe_tile(config_zero(backward, codegen::find_arch(arch)).dkv);
+  };
+  CHECK(dkv(32, "sm_90a") == "single_tile q144 kv160 s2 b1");
+  CHECK(dkv(32, "sm_80") == "single_tile q144 kv160 s1 b1");
+  CHECK(dkv(32, "sm_86").find("single_tile") == std::string::npos);
+  CHECK(dkv(64, "sm_90a") == "single_tile q144 kv160 s1 b1");
+}
+
 TEST_CASE("short queries of a kv head take pack_gqa, unless their heads need masks of their own") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   PlanKey k = key(128, 128, 1);

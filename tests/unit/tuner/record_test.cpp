@@ -144,6 +144,9 @@ TEST_CASE("numbers are finite and buckets are ours") {
   CHECK_FALSE(refusal_after([](Json& o) { o["result"]["us"] = nullptr; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["result"]["us"] = -1; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["bucket_q"] = 1000; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["key"]["bucket_q"] = 48; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["key"]["bucket_q"] = 150; }).empty());
+  CHECK(refusal_after([](Json& o) { o["key"]["bucket_q"] = 144; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["bucket_planes"] = 3; }).empty());
   std::string text = to_json(sample());
   text.replace(text.find("80.5"), 4, "1e999");

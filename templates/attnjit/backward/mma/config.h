@@ -99,8 +99,8 @@ struct BackwardMmaConfig {
   }
 };
 
-// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
-ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardMmaConfig& config) {
+// The rule of scores that `config` breaks, or nullptr.
+ATTNJIT_CONSTEXPR const char* why_no_scores(const BackwardMmaConfig& config) {
   if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
   if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
   if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
@@ -110,19 +110,25 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardMmaConfig& config) {
   if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
   if (config.query_warps < 1 || config.num_warps % config.query_warps != 0)
     return "query_warps must divide num_warps";
-  if (config.block_q != 32 && config.block_q != 64 && config.block_q != 128)
-    return "block_q must be 32, 64 or 128 queries";
   if (config.block_kv < 32 || config.block_kv % 32 != 0)
     return "block_kv must be a multiple of 32 keys";
   if (config.block_q % (16 * config.query_warps) != 0)
     return "block_q must be a multiple of 16 rows per warp";
   if (config.block_kv % (32 * config.key_warps()) != 0)
     return "block_kv must be a multiple of 32 keys per warp";
+  if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
+  if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  return nullptr;
+}
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardMmaConfig& config) {
+  if (const char* rule = why_no_scores(config)) return rule;
+  if (config.block_q != 32 && config.block_q != 64 && config.block_q != 128)
+    return "block_q must be 32, 64 or 128 queries";
   if (config.product_rows(config.block_q, config.dq_warps()) == 0 ||
       config.product_rows(config.block_kv, config.num_warps) == 0)
     return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
-  if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
-  if (config.min_blocks < 1) return "min_blocks must be at least 1";
   return nullptr;
 }
 

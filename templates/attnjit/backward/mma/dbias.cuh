@@ -13,6 +13,7 @@ namespace attnjit::kernel {
 
 template <BackwardMmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardDbiasMma : PlaneSharers<kConfig, Features, BiasGrad> {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward/mma/config.h");
   using Base = PlaneSharers<kConfig, Features, BiasGrad>;
   using Base::end_sharer, Base::features, Base::next_sharer, Base::params, Base::sum;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,

@@ -40,6 +40,7 @@ struct NoBiasGrad {
 
 template <BackwardMmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward/mma/config.h");
   using Base = KeyTileWalk<GradientScores<kConfig, Features>>;
   using Base::block, Base::features, Base::kv_tile, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,

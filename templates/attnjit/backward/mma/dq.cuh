@@ -13,6 +13,7 @@ namespace attnjit::kernel {
 
 template <BackwardMmaConfig kConfig, class Features>
 struct BackwardDqMma : QueryTileWalk<GradientScores<kConfig, Features>> {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward/mma/config.h");
   static_assert(kConfig.key_warps() == 1, "the kernel of dq needs query_warps == num_warps");
   using Base = QueryTileWalk<GradientScores<kConfig, Features>>;
   using Base::block, Base::end_tile, Base::features, Base::keys, Base::next_tile, Base::params;

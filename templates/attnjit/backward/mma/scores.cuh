@@ -25,7 +25,8 @@ namespace attnjit::kernel {
 
 template <BackwardMmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_threads()>> {
-  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward/mma/config.h");
+  static_assert(why_no_scores(kConfig) == nullptr,
+                "why_no_scores(config) in backward/mma/config.h");
   using Base = BackwardBlock<kShape, Features, BlockTeam<kConfig.num_threads()>>;
   using Base::block, Base::features, Base::params;
   static constexpr int kThreads = kConfig.num_threads();
@@ -68,7 +69,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
   // become zero: whatever is stored there must not meet a probability of 0.
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_queries(const Tile& tile, const void* base, const RowStrides& strides,
-                                   int head, int q_tile, const LiveRows& live) const {
+                                   int head, int q_tile,
+                                   const LiveRowsOf<kConfig.block_q>& live) const {
     const uint16* source = this->query_rows(static_cast<const uint16*>(base), strides, head) +
                            q_tile * kConfig.block_q * strides.row;
     load_live_rows<kConfig.aligned, kColumns, kThreads, kConfig.refreshes(Fresh::kThread)>(
@@ -222,8 +224,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     return v;
   }
   // Rounds a span and writes it to shared memory, keys in their natural order.
-  ATTNJIT_DEVICE void store_scores(const ScoreTile<kBlockQ, kBlockKv>& tile, const Tile& scores,
-                                   int span) const {
+  template <class Target>
+  ATTNJIT_DEVICE void store_scores(const Target& tile, const Tile& scores, int span) const {
     const int lane = ptx::lane_index();
     const auto target = cursor(tile, warp_row() + lane / 4, span_key(0) / 8 + (lane & 3));
 #pragma unroll

@@ -12,17 +12,17 @@
 // all at once, so that nothing is added up in memory but dbias:
 //
 //                block_kv keys
-//              +---------------+       scores: each warp 16 rows, in its registers;
-//    warp 0    |               |       dq:     the same rows, by dS from registers;
-//    warp 1    |    P, dS      |       dk, dv: each warp 16 keys, by P and dS of all warps from
-//    ...       |               |               shared memory
-//              +---------------+
+//              +------+------+----      scores: each warp 16 rows, a span of 32 keys at a time;
+//    warp 0    |      |      |          dq:     each warp the same rows, by their dS;
+//    warp 1    |    P, dS    |          dk, dv: each warp every so many 16 keys, by P and dS of
+//    ...       |      |      |                  all warps
+//              +------+------+----
 //
 // A thread block stays on its SM and walks over (batch element, head) pairs that share a plane of
-// dbias, of which it adds up dS in registers (backward/mma/sharers.cuh). While it works on a plane,
-// cp.async brings the next one. Shared memory:
+// dbias, of which it adds up dS in registers (backward/mma/sharers.cuh). Where there are two stages
+// cp.async brings the next plane meanwhile. Shared memory:
 //
-//   [ Q | dO | K | V | lse and delta | O, where the kernel reads it ] twice, [ P | dS ]
+//   stages of [ Q | dO | K | V | lse and delta | O, where the kernel reads it ], [ P | dS ]
 namespace attnjit::kernel {
 
 template <BackwardSingleTileConfig kConfig, class Features, class BiasGrad,
@@ -35,13 +35,21 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
   using Base::end_sharer, Base::next_sharer;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Team,
       typename Base::Tile, typename Base::VTile;
-  using PTile = ScoreTile<kConfig.block_q, kConfig.block_kv>;
+  using Live = LiveRowsOf<kConfig.block_q>;
+  using SpanTile = SharedTile<kConfig.block_q, 32>;  // of P or dS
   static constexpr DType kDType = kConfig.dtype;
+  static constexpr int kWarps = kMma.num_warps;
   static constexpr int kColumns = kMma.padded_head_dim();
   static constexpr int kColumnsV = kMma.padded_head_dim_v();
   // A warp computes 16 rows of dk and dv, all of their columns.
   using KShare = ColumnShare<kColumns, 1>;
   using VShare = ColumnShare<kColumnsV, 1>;
+
+  // One of the pairs.
+  struct Job {
+    int sharer, end;
+    ATTNJIT_DEVICE bool exists() const { return sharer < end; }
+  };
 
   const BackwardSingleTileParams& all_params;
 
@@ -66,8 +74,13 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
   ATTNJIT_DEVICE static DoutTile out_tile(int slot) {
     return {stage(slot) + kConfig.inputs_bytes()};
   }
-  ATTNJIT_DEVICE static PTile p_tile() { return {stage(kConfig.kStages)}; }
-  ATTNJIT_DEVICE static PTile ds_tile() { return {stage(kConfig.kStages) + kMma.scores_bytes()}; }
+  // Of span `span` of the keys.
+  ATTNJIT_DEVICE static SpanTile p_tile(int span) {
+    return {stage(kConfig.num_stages) + span * SpanTile::kBytes};
+  }
+  ATTNJIT_DEVICE static SpanTile ds_tile(int span) {
+    return {p_tile(span).base + kMma.scores_bytes()};
+  }
 
   // Turns to one of the pairs.
   ATTNJIT_DEVICE void enter(int sharer) {
@@ -78,7 +91,7 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
   // Starts loading the plane of a pair.
   ATTNJIT_DEVICE void load(int slot, int sharer) {
     enter(sharer);
-    const LiveRows live = kConfig.reads_out ? find_live(slot) : this->load_live(block.head, 0);
+    const Live live = kConfig.reads_out ? find_live(slot) : this->load_live(block.head, 0);
     if constexpr (kConfig.reads_out) {
       this->template load_queries<kConfig.head_dim_v>(out_tile(slot), all_params.out,
                                                       all_params.out_strides, block.head, 0, live);
@@ -100,16 +113,16 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
   }
   // The rows that have a live key, which lse tells. Writes lse to shared memory, +inf of the
   // others: their probabilities become 0.
-  ATTNJIT_DEVICE LiveRows find_live(int slot) const {
-    LiveRows live;
+  ATTNJIT_DEVICE Live find_live(int slot) const {
+    Live live;
 #pragma unroll
-    for (int i = 0; i < kConfig.block_q / 32; ++i) {
+    for (int i = 0; i < ceil_div(kConfig.block_q, 32); ++i) {
       const int row = 32 * i + ptx::lane_index();
       const float lse = row < block.seqlen_q ? ptx::load_global(all_params.lse + first_row() + row)
                                              : -ptx::infinity();
       const bool lives = lse != -ptx::infinity();
       live.set(i, ptx::warp_ballot(lives));
-      if (this->warp == 0) {
+      if (this->warp == 0 && (kConfig.block_q % 32 == 0 || row < kConfig.block_q)) {
         ptx::store_shared_4(rows(slot) + 4 * row, ptx::as_bits(lives ? lse : ptx::infinity()));
       }
     }
@@ -142,8 +155,8 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
     }
   }
 
-  // P and dS of the warp's rows of the plane in `slot`, for all to read, and their dq.
-  ATTNJIT_DEVICE void compute_scores(int slot, Fragments<1, kColumns / 8>& dq) {
+  // P and dS of the warp's rows of the plane in `slot`, for all to read.
+  ATTNJIT_DEVICE void compute_scores(int slot) {
     typename Base::RowNumbers lse, delta;
     this->read_lse(lse, rows(slot));
     if constexpr (kConfig.reads_out) {
@@ -156,7 +169,9 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
         Features::kHasBits || features.tile_use(block.batch, block.head, 0, 0) != TileUse::kPlain
             ? TileUse::kMasked
             : TileUse::kPlain;
-#pragma unroll
+    // Registers of sums, and those of a resident bias, have no run-time index.
+    constexpr bool kUnrolls = kConfig.dbias == PlaneDbias::kSum || Base::kSpans <= kMostResident;
+#pragma unroll(kUnrolls ? Base::kSpans : 1)
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
       typename Base::Slopes slopes;
@@ -164,20 +179,11 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
       this->exponentiate(p, lse);
       this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(slot), span);
       if constexpr (kConfig.probability_scale() != 1.0f) p *= kConfig.probability_scale();
-      this->store_scores(p_tile(), p, span);
+      this->store_scores(p_tile(span), p, 0);
       if constexpr (kConfig.dbias == PlaneDbias::kSum) sum[span] += ds;
       if constexpr (kConfig.dbias == PlaneDbias::kStore) bias_grad.add(*this, ds, 0, span);
       this->apply(slopes, ds);
-      this->store_scores(ds_tile(), ds, span);
-      uint32 words[1][Base::kGroups][2];
-#pragma unroll
-      for (int n = 0; n < Base::kGroups; ++n) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          words[0][n][h] = ptx::pack<kDType>(ds[0][n][2 * h], ds[0][n][2 * h + 1]);
-        }
-      }
-      add_key_product<kDType>(dq, words, k_tile(slot), 32 * span);
+      this->store_scores(ds_tile(span), ds, 0);
     }
   }
 
@@ -185,36 +191,54 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
   ATTNJIT_DEVICE void attend(int slot) {
     const int row = this->warp_row();
     if constexpr (kConfig.dbias == PlaneDbias::kStore) bias_grad.enter_head(block);
-    Fragments<1, kColumns / 8> dq;
-    dq = 0.0f;
-    compute_scores(slot, dq);
-    write<kConfig.head_dim>(dq, params.dq, params.dq_strides, row, block.seqlen_q, params.scale);
+    compute_scores(slot);
     ptx::block_sync();  // P and dS are complete
+    write_queries(slot, row);
+    constexpr int kTiles = ceil_div(kConfig.block_kv, 16 * kWarps);  // of keys, of each warp
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) write_keys(slot, row + 16 * kWarps * i);
+  }
+  // Computes and writes the warp's rows of dq.
+  ATTNJIT_DEVICE void write_queries(int slot, int row) {
+    Fragments<1, KShare::kGroups> dq;
+    dq = 0.0f;
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      add_product<kDType, false, 32, 1>(dq, ds_tile(span), row, k_tile(slot), KShare(0), 32 * span);
+    }
+    write<kConfig.head_dim>(dq, params.dq, params.dq_strides, row, block.seqlen_q, params.scale);
+  }
+  // Computes and writes 16 rows of dk and dv.
+  ATTNJIT_DEVICE void write_keys(int slot, int key) {
+    if (key >= block.seqlen_kv) return;
     Fragments<1, VShare::kGroups> dv;
     dv = 0.0f;
-    add_product<kDType, true, kConfig.block_q, 1>(dv, p_tile(), row, dout_tile(slot), VShare(0));
-    write<kConfig.head_dim_v>(dv, params.dv, params.dv_strides, row, block.seqlen_kv,
+    add_product<kDType, true, kConfig.block_q, 1>(dv, p_tile(key / 32), key % 32, dout_tile(slot),
+                                                  VShare(0));
+    write<kConfig.head_dim_v>(dv, params.dv, params.dv_strides, key, block.seqlen_kv,
                               1.0f / kConfig.probability_scale());
     Fragments<1, KShare::kGroups> dk;
     dk = 0.0f;
-    add_product<kDType, true, kConfig.block_q, 1>(dk, ds_tile(), row, q_tile(slot), KShare(0));
-    write<kConfig.head_dim>(dk, params.dk, params.dk_strides, row, block.seqlen_kv, params.scale);
+    add_product<kDType, true, kConfig.block_q, 1>(dk, ds_tile(key / 32), key % 32, q_tile(slot),
+                                                  KShare(0));
+    write<kConfig.head_dim>(dk, params.dk, params.dk_strides, key, block.seqlen_kv, params.scale);
   }
 
   ATTNJIT_DEVICE void run() {
     this->enter_plane(static_cast<int>(ptx::block_index()));
     if (next_sharer >= end_sharer && kConfig.dbias != PlaneDbias::kSum) return;
     this->clear_sums();
-    if (next_sharer < end_sharer) load(0, next_sharer);
-    ptx::copy_async_commit();
-    for (int slot = 0; next_sharer < end_sharer; ++next_sharer, slot ^= 1) {
-      ptx::copy_async_wait<0>();
-      ptx::block_sync();  // the plane is there for all; all are done with the one before
-      if (next_sharer + 1 < end_sharer) load(slot ^ 1, next_sharer + 1);
-      ptx::copy_async_commit();
-      enter(next_sharer);
-      attend(slot);
-    }
+    Base::walk(
+        [&] {
+          return Job{next_sharer++, end_sharer};
+        },
+        [&](int slot, const Job& job) {
+          if (job.exists()) load(slot, job.sharer);
+        },
+        [&](const Job& job, int slot) {
+          enter(job.sharer);
+          attend(slot);
+        });
     if constexpr (kConfig.dbias == PlaneDbias::kSum) {
       block.first_row = 0;  // also where the thread block has no pair
       block.thread_key = ScoreShape(kConfig.scores()).lane_key(ptx::lane_index());

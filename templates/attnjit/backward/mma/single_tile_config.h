@@ -18,15 +18,14 @@ struct BackwardSingleTileConfig {
   int head_dim_v;    // columns of v and out, 1 ... 256
   bool aligned;      // all tensors move in 16-byte chunks; else element by element
   bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
-  int block_q;       // rows of a plane at most: 32 or 64
-  int block_kv;      // keys of a plane at most: 32 or 64
+  int block_q;       // rows of a plane at most: a multiple of 16 up to 256
+  int block_kv;      // keys of a plane at most: a multiple of 32 up to 256
+  int num_stages;    // planes in shared memory: 1 or 2
   int min_blocks;    // thread blocks per SM that registers are limited for
   PlaneDbias dbias;
   bool reads_out;  // computes delta; else a kernel ahead prepares GradientRows
 
   static constexpr bool late = false;  // as in BackwardMmaConfig
-
-  static constexpr int kStages = 2;  // planes in shared memory
 
   // The config of the scores that it computes: a warp has 16 rows, and all of their keys. No query
   // heads share a kv head, for its dk and dv are sums over them.
@@ -40,7 +39,7 @@ struct BackwardSingleTileConfig {
             .adds_dq = false,
             .block_q = block_q,
             .block_kv = block_kv,
-            .num_stages = kStages,
+            .num_stages = num_stages,
             .num_warps = block_q / 16,
             .query_warps = block_q / 16,
             .min_blocks = min_blocks,
@@ -51,13 +50,13 @@ struct BackwardSingleTileConfig {
   ATTNJIT_CONSTEXPR float probability_scale() const { return kernel::probability_scale(dtype); }
   ATTNJIT_CONSTEXPR ScoreShape scores() const { return mma().scores(); }
 
-  // Shared memory, in bytes: kStages times [Q | dO | K | V | lse and delta | O], P, dS.
-  ATTNJIT_CONSTEXPR int inputs_bytes() const { return mma().dbias_shared_bytes() / kStages; }
+  // Shared memory, in bytes: num_stages times [Q | dO | K | V | lse and delta | O], P, dS.
+  ATTNJIT_CONSTEXPR int inputs_bytes() const { return mma().dbias_shared_bytes() / num_stages; }
   ATTNJIT_CONSTEXPR int stage_bytes() const {
     return inputs_bytes() + (reads_out ? mma().dout_bytes() : 0);
   }
   ATTNJIT_CONSTEXPR int shared_bytes() const {
-    return kStages * stage_bytes() + 2 * mma().scores_bytes();
+    return num_stages * stage_bytes() + 2 * mma().scores_bytes();
   }
 };
 
@@ -73,9 +72,10 @@ struct BackwardSingleTileParams {
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
 ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardSingleTileConfig& config) {
-  if (config.block_q != 32 && config.block_q != 64) return "block_q must be 32 or 64 rows";
-  if (config.block_kv != config.block_q) return "block_kv must be block_q";
-  return why_invalid(config.mma());
+  if (config.block_q < 16 || config.block_q > 256 || config.block_q % 16 != 0)
+    return "block_q must be a multiple of 16 rows up to 256";
+  if (config.block_kv > 256) return "block_kv must be at most 256 keys";
+  return why_no_scores(config.mma());
 }
 
 }  // namespace attnjit::kernel

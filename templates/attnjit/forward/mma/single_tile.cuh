@@ -14,12 +14,12 @@
 // The forward of planes of one tile, as windows of an image are: out = softmax(scale q k^T +
 // features) v for every GPU from sm_80 on. Shapes and strides are those of forward/mma/kernel.cuh.
 //
-//                block_kv keys
-//              +---------------+       each warp owns 16 rows; its scores, probabilities and
-//    warp 0    |               |       output stay in its registers
-//    warp 1    |  S = Q K^T    |
-//    ...       |               |
-//              +---------------+
+//                block_kv keys, step_keys() at a time ->
+//              +------+------+----
+//    warp 0    |      |      |         each warp owns 16 rows; its scores, probabilities and
+//    warp 1    |  S = Q K^T  |         output stay in its registers
+//    ...       |      |      |
+//              +------+------+----
 //
 // A thread block stays on its SM and walks over planes, in PlaneOrder: a bias that planes share
 // stays in registers. While it works on a plane, cp.async brings Q, K and V of the next one.
@@ -31,12 +31,20 @@ struct ForwardSingleTile {
                 "why_invalid(config) in forward/mma/single_tile_config.h");
   static constexpr DType kDType = kConfig.dtype;
   static constexpr int kThreads = kConfig.num_threads();
-  static constexpr int kGroups = kConfig.block_kv / 8;
+  static constexpr int kSteps = kConfig.num_steps(), kStepKeys = kConfig.step_keys();
+  static constexpr int kGroups = kStepKeys / 8;
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;
   using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
   using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
+  using Output = Fragments<1, kOutGroups>;
+  // Rows that are seen at once have their maximum; against another reference the rounded
+  // probabilities have a sum of their own (forward/softmax.cuh).
+  static constexpr bool kWholeRows = kSteps == 1;
+  using Softmax =
+      typename SoftmaxOf<kWholeRows ? SoftmaxPolicy::kRunningMax : SoftmaxPolicy::kMaxFree, kDType,
+                         1>::Type;
 
   const ForwardParams& params;
   const PlaneOrder& order;
@@ -126,32 +134,51 @@ struct ForwardSingleTile {
 
   // Computes and writes the warp's rows of the plane in `slot`.
   ATTNJIT_DEVICE void attend(int slot) {
-    // The class of a bit mask's tile would take as long to read as its bits.
-    const TileUse use = Features::kAwaits ? TileUse::kMasked : features.use(block, 0);
-    Fragments<1, kGroups> scores;
-    scores = 0.0f;
-    add_scores<kDType, kConfig.padded_head_dim()>(scores, q_tile(slot), warp_row, k_tile(slot), 0);
-    const float scale = kConfig.scale_first ? params.score_scale : 1.0f;
-    features.add(block, scores, features.transform(block, scores, scale, 0), 0);
-    if (use != TileUse::kPlain) features.mask(block, scores, 0);
-
-    RunningMaxSoftmax<kDType, 1> softmax;
-    Probabilities<1, kGroups> probabilities;
+    Softmax softmax;
+    Output out;
+    Fragments<1, 1> sums;  // of rounded probabilities, where they are kept apart
     softmax.begin(params.exponent_scale);
-    softmax.step(scores, probabilities, params.exponent_scale, [](int, int, float) {});
-    Fragments<1, kOutGroups> out;
     out = 0.0f;
-    add_key_product<kDType>(out, probabilities, v_tile(slot), 0);
-    write(softmax, out);
+    sums = 0.0f;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const int first_key = step * kStepKeys;
+      if (step > 0 && first_key >= block.kv_len) break;
+      Fragments<1, kGroups> scores;
+      compute_scores(scores, slot, step);
+      if (step + 1 < kSteps) features.fetch(block, first_key + kStepKeys, TileUse::kMasked);
+      Probabilities<1, kGroups> probabilities;
+      softmax.step(scores, probabilities, params.exponent_scale, [&](int m, int h, float factor) {
+        if constexpr (kWholeRows) return;
+        out.scale_row(m, h, factor);
+        sums.scale_row(m, h, factor);
+      });
+      if constexpr (!kWholeRows) add_row_sums<kDType>(sums, probabilities);
+      add_key_product<kDType>(out, probabilities, v_tile(slot), first_key);
+    }
+    write(softmax, sums, out);
+  }
+  // Of the warp's rows and the keys of a step.
+  ATTNJIT_DEVICE void compute_scores(Fragments<1, kGroups>& scores, int slot, int step) {
+    const int first_key = step * kStepKeys;
+    // The class of a bit mask's tile would take as long to read as its bits.
+    const TileUse use = Features::kAwaits ? TileUse::kMasked : features.use(block, step);
+    scores = 0.0f;
+    add_scores<kDType, kConfig.padded_head_dim()>(scores, q_tile(slot), warp_row, k_tile(slot),
+                                                  first_key);
+    const float scale = kConfig.scale_first ? params.score_scale : 1.0f;
+    features.add(block, scores, features.transform(block, scores, scale, first_key), first_key);
+    if (use != TileUse::kPlain) features.mask(block, scores, first_key);
   }
 
-  ATTNJIT_DEVICE void write(const RunningMaxSoftmax<kDType, 1>& softmax,
-                            const Fragments<1, kOutGroups>& out) {
+  ATTNJIT_DEVICE void write(const Softmax& softmax, const Fragments<1, 1>& sums,
+                            const Output& out) {
     ClosedRow rows[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float scale = kConfig.scale_first ? 1.0f : params.score_scale;
-      rows[h] = close_row<1>(features, block, softmax.finish(0, h, scale), 8 * h);
+      RowState state = softmax.finish(0, h, kConfig.scale_first ? 1.0f : params.score_scale);
+      if constexpr (!kWholeRows) state.divisor = sums[0][0][2 * h];
+      rows[h] = close_row<1>(features, block, state, 8 * h);
       features.close(block, rows[h]);
       const RowOwner& owner = rows[h].owner;
       if (params.lse != nullptr && (ptx::lane_index() & 3) == 0 && owner.query < block.seqlen_q) {
@@ -170,8 +197,10 @@ struct ForwardSingleTile {
 template <ForwardSingleTileConfig kConfig, class... Features>
 ATTNJIT_DEVICE void forward_single_tile(const ForwardSingleTileParams& params,
                                         Features... features) {
-  using Set = FeatureSet<ResidentOrPlain<Features, 1>...>;
-  ForwardSingleTile<kConfig, Set>(params, Set(ResidentOrPlain<Features, 1>(features)...)).run();
+  constexpr int kSteps = kConfig.num_steps();
+  using Set = FeatureSet<ResidentOrPlain<Features, kSteps>...>;
+  ForwardSingleTile<kConfig, Set>(params, Set(ResidentOrPlain<Features, kSteps>(features)...))
+      .run();
 }
 
 }  // namespace attnjit::kernel

@@ -15,8 +15,8 @@ struct ForwardSingleTileConfig {
   int gqa_ratio;     // query heads that share one kv head
   bool aligned;      // q, k, v and out move in 16-byte chunks; else element by element
   bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
-  int block_q;       // rows of a plane at most: 32 or 64
-  int block_kv;      // keys of a plane at most: 32 or 64
+  int block_q;       // rows of a plane at most: a multiple of 16 up to 256
+  int block_kv;      // keys of a plane at most: a multiple of 32 up to 256
   int min_blocks;    // thread blocks per SM that registers are limited for
 
   static constexpr int kStages = 2;  // planes in shared memory
@@ -24,6 +24,9 @@ struct ForwardSingleTileConfig {
   // A warp has 16 rows.
   ATTNJIT_CONSTEXPR int num_warps() const { return block_q / 16; }
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps() * 32; }
+  // Keys whose scores a warp holds at a time: all of a short plane.
+  ATTNJIT_CONSTEXPR int step_keys() const { return block_kv <= 64 ? block_kv : 32; }
+  ATTNJIT_CONSTEXPR int num_steps() const { return block_kv / step_keys(); }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
 
@@ -31,7 +34,7 @@ struct ForwardSingleTileConfig {
   ATTNJIT_CONSTEXPR ScoreShape scores() const {
     return {.query_axis = QueryAxis::kRows,
             .row_tiles = 1,
-            .groups = block_kv / 8,
+            .groups = step_keys() / 8,
             .block_q = block_q,
             .block_kv = block_kv,
             .pack_gqa_heads = 1,
@@ -76,8 +79,10 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardSingleTileConfig& config)
   if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
   if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
     return "aligned needs head_dim and head_dim_v to be multiples of 8";
-  if (config.block_q != 32 && config.block_q != 64) return "block_q must be 32 or 64 rows";
-  if (config.block_kv != 32 && config.block_kv != 64) return "block_kv must be 32 or 64 keys";
+  if (config.block_q < 16 || config.block_q > 256 || config.block_q % 16 != 0)
+    return "block_q must be a multiple of 16 rows up to 256";
+  if (config.block_kv < 32 || config.block_kv > 256 || config.block_kv % 32 != 0)
+    return "block_kv must be a multiple of 32 keys up to 256";
   if (config.min_blocks < 1) return "min_blocks must be at least 1";
   return nullptr;
 }
