@@ -30,8 +30,9 @@ std::uint64_t mix(const Key& key) {
 // Whether kernels that hold planes whole may serve a problem: what they pad depends on its lengths.
 bool has_many_short_planes(const Problem& problem, const Family& f) {
   const auto [least, most] = std::minmax(problem.seqlen_q, problem.seqlen_kv);
-  return least > kMostInexact && most <= kMostExact && std::max(f.head_dim, f.head_dim_v) <= 64 &&
-         f.gqa_ratio == 1 && !f.bounded_left && !f.bounded_right && !f.packed && f.page_size == 0 &&
+  const std::int32_t columns = std::max(f.head_dim, f.head_dim_v);
+  return least > kMostInexact && most <= most_exact(columns) && columns <= 64 && f.gqa_ratio == 1 &&
+         !f.bounded_left && !f.bounded_right && !f.packed && f.page_size == 0 &&
          std::int64_t{problem.batch} * problem.num_heads_q >= kFewestShortPlanes;
 }
 

@@ -16,8 +16,10 @@ inline constexpr std::array<std::int32_t, 12> kLengthBuckets = {
 inline constexpr std::array<std::int32_t, 6> kPlaneBuckets = {1, 4, 16, 64, 256, 1024};
 
 /// Where a kernel may hold many planes whole, one after another, both lengths being above
-/// kMostInexact and up to kMostExact, they are rounded up to a multiple of kExactStep instead.
-inline constexpr std::int32_t kMostInexact = 64, kMostExact = 256, kExactStep = 16;
+/// kMostInexact and up to most_exact(), they are rounded up to a multiple of kExactStep instead.
+inline constexpr std::int32_t kMostInexact = 64, kMostExact = 208, kExactStep = 16;
+/// Of planes of so many columns: longer ones are faster in other kernels.
+constexpr std::int32_t most_exact(std::int32_t columns) { return columns <= 32 ? kMostExact : 160; }
 inline constexpr std::int64_t kFewestShortPlanes = 65;
 
 std::int32_t length_bucket(std::int32_t length);

@@ -36,7 +36,9 @@ template <class PlanKey>
 bool fills_single_tile(const PlanKey& key) {
   constexpr std::int32_t kLeast = problem::kMostInexact;
   const auto [least, most] = std::minmax(key.bucket_q, key.bucket_kv);
-  const bool exact = least > kLeast && most <= problem::kMostExact &&
+  const problem::Family& f = problem::scores(key);
+  const bool exact = least > kLeast &&
+                     most <= problem::most_exact(std::max(f.head_dim, f.head_dim_v)) &&
                      key.bucket_planes >= problem::plane_bucket(problem::kFewestShortPlanes);
   return (exact || (least == kLeast && most == kLeast)) && !codegen::why_no_single_tile(key.family);
 }

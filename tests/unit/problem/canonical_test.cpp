@@ -420,11 +420,17 @@ TEST_CASE("many short planes have buckets of 16 rows and keys") {
           args.causal = true;
           args.diagonal = Diagonal::kTopLeft;
         }) == std::pair(256, 128));
+  sizes.seqlen_kv = 197;  // as ViT has it
+  CHECK(buckets(sizes, nothing) == std::pair(256, 256));
+  sizes.head_dim = sizes.head_dim_v = 32;
+  CHECK(buckets(sizes, nothing) == std::pair(144, 208));
+  sizes.head_dim = sizes.head_dim_v = 64;
+  sizes.seqlen_kv = 65;
   for (const auto& [member, value] : {std::pair(&Sizes::batch, 12),
                                       {&Sizes::heads_kv, 1},
                                       {&Sizes::head_dim, 72},
                                       {&Sizes::seqlen_kv, 64},
-                                      {&Sizes::seqlen_kv, 257}}) {
+                                      {&Sizes::seqlen_kv, 161}}) {
     Sizes other = sizes;
     other.*member = value;
     CAPTURE(value);
