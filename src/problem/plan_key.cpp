@@ -27,20 +27,13 @@ std::uint64_t mix(const Key& key) {
   return sum ^ (sum >> 32);
 }
 
-// Whether kernels that hold planes whole may serve a problem: what they pad depends on its lengths.
-bool has_many_short_planes(const Problem& problem, const Family& f) {
-  const auto [least, most] = std::minmax(problem.seqlen_q, problem.seqlen_kv);
-  const std::int32_t columns = std::max(f.head_dim, f.head_dim_v);
-  return least > kMostInexact && most <= most_exact(columns) && columns <= 64 && f.gqa_ratio == 1 &&
-         !f.bounded_left && !f.bounded_right && !f.packed && f.page_size == 0 &&
-         std::int64_t{problem.batch} * problem.num_heads_q >= kFewestShortPlanes;
-}
-
 struct Lengths {
   std::int32_t q, kv;
 };
 Lengths length_buckets(const Problem& problem, const Family& f) {
-  const auto bucket = has_many_short_planes(problem, f) ? short_length_bucket : length_bucket;
+  const std::int64_t planes = std::int64_t{problem.batch} * problem.num_heads_q;
+  const bool exact = has_exact_lengths(f, problem.seqlen_q, problem.seqlen_kv, planes);
+  const auto bucket = exact ? short_length_bucket : length_bucket;
   return {bucket(problem.seqlen_q), bucket(problem.seqlen_kv)};
 }
 
@@ -58,6 +51,13 @@ std::string describe_buckets(std::int32_t q, std::int32_t kv, std::int32_t plane
 std::int32_t length_bucket(std::int32_t length) { return bucket_of(kLengthBuckets, length); }
 std::int32_t short_length_bucket(std::int32_t length) {
   return (length + kExactStep - 1) / kExactStep * kExactStep;
+}
+bool has_exact_lengths(const Family& f, std::int32_t q, std::int32_t kv, std::int64_t planes) {
+  const auto [least, most] = std::minmax(q, kv);
+  const std::int32_t columns = std::max(f.head_dim, f.head_dim_v);
+  return least > kMostInexact && most <= most_exact(columns) && columns <= 64 && f.gqa_ratio == 1 &&
+         !f.bounded_left && !f.bounded_right && !f.packed && f.page_size == 0 &&
+         planes >= kFewestShortPlanes;
 }
 std::int32_t plane_bucket(std::int64_t planes) { return bucket_of(kPlaneBuckets, planes); }
 

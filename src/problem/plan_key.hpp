@@ -18,13 +18,17 @@ inline constexpr std::array<std::int32_t, 6> kPlaneBuckets = {1, 4, 16, 64, 256,
 /// Where a kernel may hold many planes whole, one after another, both lengths being above
 /// kMostInexact and up to most_exact(), they are rounded up to a multiple of kExactStep instead.
 inline constexpr std::int32_t kMostInexact = 64, kMostExact = 208, kExactStep = 16;
+inline constexpr std::int64_t kFewestShortPlanes = 65;
 /// Of planes of so many columns: longer ones are faster in other kernels.
 constexpr std::int32_t most_exact(std::int32_t columns) { return columns <= 32 ? kMostExact : 160; }
-inline constexpr std::int64_t kFewestShortPlanes = 65;
 
 std::int32_t length_bucket(std::int32_t length);
-std::int32_t short_length_bucket(std::int32_t length);
 std::int32_t plane_bucket(std::int64_t planes);
+/// The multiple of kExactStep that holds `length`.
+std::int32_t short_length_bucket(std::int32_t length);
+/// Whether a kernel that holds many planes whole may serve such lengths, so that their buckets are
+/// those of short_length_bucket(). Buckets of lengths and planes have the answer of their problems.
+bool has_exact_lengths(const Family& family, std::int32_t q, std::int32_t kv, std::int64_t planes);
 
 /// The key of a plan: problems with equal keys run the same kernels.
 struct PlanKey {

@@ -34,13 +34,11 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
 // filled. The latter takes an SM for itself, or half of one: its planes have to be many.
 template <class PlanKey>
 bool fills_single_tile(const PlanKey& key) {
-  constexpr std::int32_t kLeast = problem::kMostInexact;
-  const auto [least, most] = std::minmax(key.bucket_q, key.bucket_kv);
-  const problem::Family& f = problem::scores(key);
-  const bool exact = least > kLeast &&
-                     most <= problem::most_exact(std::max(f.head_dim, f.head_dim_v)) &&
-                     key.bucket_planes >= problem::plane_bucket(problem::kFewestShortPlanes);
-  return (exact || (least == kLeast && most == kLeast)) && !codegen::why_no_single_tile(key.family);
+  constexpr std::int32_t kTile = problem::kMostInexact;
+  const bool fits_tile = key.bucket_q == kTile && key.bucket_kv == kTile;
+  const bool exact = problem::has_exact_lengths(problem::scores(key), key.bucket_q, key.bucket_kv,
+                                                key.bucket_planes);
+  return (fits_tile || exact) && !codegen::why_no_single_tile(key.family);
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ TEST_CASE("many short planes are a tile each, where it fits") {
   CHECK_FALSE(takes([](PlanKey& o) { o.bucket_kv = 64; }));
   CHECK_FALSE(takes([](PlanKey& o) { o.family.bounded_right = true; }));
   CHECK_FALSE(takes([](PlanKey& o) { o.family.head_dim_v = 80; }));
+  CHECK_FALSE(takes([](PlanKey& o) { o.family.gqa_ratio = 4; }));
 
   problem::BackwardPlanKey backward{
       .family = {.scores = k.family}, .bucket_q = 144, .bucket_kv = 144, .bucket_planes = 256};
