@@ -120,37 +120,42 @@ TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at 
   }
 }
 
+void check_candidates(const BackwardPlanKey& k, const codegen::Arch& arch) {
+  static const BackwardSearchSpace built_in;
+  const auto list = built_in.candidates(k, arch);
+  CAPTURE(std::string(arch.name));
+  CAPTURE(problem::describe(k));
+  REQUIRE(!list.empty());
+  CHECK(list[0] == tuner::config_zero(k, arch));
+  CHECK(list.size() >= 2);
+  CHECK(list.size() <= 40);
+  std::set<std::string> texts;
+  for (const auto& config : list) {
+    CHECK(codegen::why_unfit(config, k.family, arch) == std::nullopt);
+    CHECK(config.dkv.block_kv <= std::max({64, k.bucket_kv, list[0].dkv.block_kv}));
+    const bool own_dq = config.dq_method == codegen::DqMethod::kKernel;
+    CHECK((own_dq || config.dq == list[0].dq));
+    const bool own_dbias = config.dbias_method == codegen::DbiasMethod::kKernel;
+    CHECK((own_dbias || config.dbias == list[0].dbias));
+    const bool in_order = own_dq || config.dkv.path != codegen::Path::kMma;
+    CHECK((in_order || !k.family.deterministic));
+    texts.insert(base::to_json_value(config).dump());
+  }
+  CHECK(texts.size() == list.size());
+}
+
 // Keys take the architectures by turns, and each that of Hopper.
 TEST_CASE("the built-in space of the backward: legal, none twice, and no kernels twice") {
-  const BackwardSearchSpace built_in;
-  CHECK(built_in.name() == "backward-7");
+  CHECK(BackwardSearchSpace().name() == "backward-7");
   std::size_t turn = 0;
   for (const BackwardPlanKey& k : backward_keys()) {
-    const codegen::Arch* const archs[] = {&codegen::find_arch("sm_90a"),
-                                          &codegen::archs()[turn++ % codegen::archs().size()]};
-    for (const codegen::Arch* each : archs) {
-      const codegen::Arch& arch = *each;
-      const auto list = built_in.candidates(k, arch);
-      CAPTURE(std::string(arch.name));
-      CAPTURE(problem::describe(k));
-      REQUIRE(!list.empty());
-      CHECK(list[0] == tuner::config_zero(k, arch));
-      CHECK(list.size() >= 2);
-      CHECK(list.size() <= 40);
-      std::set<std::string> texts;
-      for (const auto& config : list) {
-        CHECK(codegen::why_unfit(config, k.family, arch) == std::nullopt);
-        CHECK(config.dkv.block_kv <= std::max({64, k.bucket_kv, list[0].dkv.block_kv}));
-        const bool own_dq = config.dq_method == codegen::DqMethod::kKernel;
-        CHECK((own_dq || config.dq == list[0].dq));
-        const bool own_dbias = config.dbias_method == codegen::DbiasMethod::kKernel;
-        CHECK((own_dbias || config.dbias == list[0].dbias));
-        const bool in_order = own_dq || config.dkv.path != codegen::Path::kMma;
-        CHECK((in_order || !k.family.deterministic));
-        texts.insert(base::to_json_value(config).dump());
-      }
-      CHECK(texts.size() == list.size());
-    }
+    check_candidates(k, codegen::find_arch("sm_90a"));
+    check_candidates(k, codegen::archs()[turn++ % codegen::archs().size()]);
+  }
+}
+TEST_CASE("slow: the built-in space of the backward, on every architecture") {
+  for (const codegen::Arch& arch : codegen::archs()) {
+    for (const BackwardPlanKey& k : backward_keys()) check_candidates(k, arch);
   }
 }
 
