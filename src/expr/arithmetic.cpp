@@ -157,7 +157,7 @@ double larger(double x, double y) {
   return x < y ? y : x;
 }
 
-Value apply(Op op, std::span<const Value> args) {
+Value apply_operation(Op op, std::span<const Value> args) {
   const Value x = args[0], y = args.size() > 1 ? args[1] : Value{},
               z = args.size() > 2 ? args[2] : Value{};
   switch (op) {

@@ -37,6 +37,6 @@ double smaller(double x, double y);
 double larger(double x, double y);
 
 /// The value of an operation, not of a leaf, over values that have the types of its arguments.
-Value apply(Op op, std::span<const Value> args);
+Value apply_operation(Op op, std::span<const Value> args);
 
 }  // namespace attnjit::expr

@@ -52,7 +52,7 @@ Value Evaluator::compute(const Node& node) {
   }
   std::array<Value, 3> args;
   for (std::size_t n = 0; n < node.num_args; ++n) args[n] = value(node.args[n]);
-  return apply(node.op, {args.data(), node.num_args});
+  return apply_operation(node.op, {args.data(), node.num_args});
 }
 
 Value Evaluator::read(const Node& node) {

@@ -85,6 +85,12 @@ FloatRange grown(const FloatRange& x, double domain, double least, double most, 
   return {std::max(values.low, least), std::min(values.high, most), values.may_be_nan};
 }
 
+FloatRange logarithms(const FloatRange& x) {
+  FloatRange logs = grown(x, 0, -kInfinity, kInfinity, [](double a) { return std::log(a); });
+  if (x.low <= kTiny) logs.low = -kInfinity;  // it may be 0 in fp32
+  return logs;
+}
+
 FloatRange smallest(const FloatRange& x, const FloatRange& y) {
   return {std::min(x.low, y.low), std::min(x.high, y.high), either_nan(x, y)};
 }
@@ -98,6 +104,11 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 FloatRange hull(const FloatRange& a, const FloatRange& b) {
   return {std::min(a.low, b.low), std::max(a.high, b.high), either_nan(a, b)};
+}
+
+FloatRange flushed(const FloatRange& x) {
+  return {x.low > 0 && x.low <= kTiny ? 0 : x.low, x.high < 0 && x.high >= -kTiny ? 0 : x.high,
+          x.may_be_nan};
 }
 
 FloatRange float_range_of(IntRange ints) {
@@ -116,8 +127,7 @@ FloatRange apply_range(Op op, std::span<const FloatRange> args) {
     case Op::kExp:
       return grown(x, -kInfinity, 0, kInfinity, [](double a) { return std::exp(a); });
     case Op::kLog:
-      return grown(x, 0, -kInfinity, kInfinity,
-                   [](double a) { return a <= kTiny ? -kInfinity : std::log(a); });
+      return logarithms(x);
     case Op::kTanh:
       return grown(x, -kInfinity, -1, 1, [](double a) { return std::tanh(a); });
     case Op::kSigmoid:

@@ -5,6 +5,7 @@
 
 #include "attnjit/error.hpp"
 #include "expr/arithmetic.hpp"
+#include "expr/operations.hpp"
 
 namespace attnjit::expr {
 namespace {
@@ -14,39 +15,55 @@ using Step = std::optional<std::int64_t>;  // nothing where it is not one number
 constexpr Uses kPlane = use_of(Index::kBatch) | use_of(Index::kHeadQ) | use_of(Index::kHeadKv);
 constexpr Uses kPair = use_of(Index::kRow) | use_of(Index::kKey);
 
-// By how much ints change from a pair (i, j) to the next one of its diagonal, (i + 1, j + 1).
-Step step_of(const Expr& e, const Node& node, const std::vector<Step>& steps) {
-  const auto step = [&](int n) { return steps[static_cast<std::size_t>(node.args[n])]; };
-  const auto is_constant = [&](int n) { return e.node(node.args[n]).is(Op::kLiteral); };
-  const auto number = [&](int n) { return int_value(e.node(node.args[n])); };
-  if (node.is(Op::kIndex)) return kPair >> node.payload & 1;
-  if (std::ranges::all_of(node.arguments(), [&](int arg) {
-        return steps[static_cast<std::size_t>(arg)] == Step(0);
-      })) {
-    return 0;
+/// By how much values change from a pair (i, j) to the next one of its diagonal, (i + 1, j + 1).
+class Steps {
+ public:
+  explicit Steps(const Expr& e) : e_(e) {
+    for (const Node& node : e.nodes()) steps_.push_back(step_of(node));
   }
-  if (node.type != Type::kInt) return std::nullopt;
-  switch (node.op) {
-    case Op::kNegate:
-      return step(0) ? Step(negated(*step(0))) : std::nullopt;
-    case Op::kAdd:
-      return step(0) && step(1) ? Step(sum(*step(0), *step(1))) : std::nullopt;
-    case Op::kSubtract:
-      return step(0) && step(1) ? Step(difference(*step(0), *step(1))) : std::nullopt;
-    case Op::kMultiply:
-      if (step(0) && is_constant(1)) return product(*step(0), number(1));
-      if (step(1) && is_constant(0)) return product(*step(1), number(0));
-      return std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
+  Step of_root() const { return steps_.back(); }
 
-bool is_same_along_diagonals(const Expr& read) {
-  std::vector<Step> steps;
-  for (const Node& node : read.nodes()) steps.push_back(step_of(read, node, steps));
-  return steps.back() == Step(0);
-}
+ private:
+  Step of(int place) const { return steps_[static_cast<std::size_t>(place)]; }
+
+  Step step_of(const Node& node) const {
+    if (node.is(Op::kIndex)) return kPair >> node.payload & 1;
+    if (node.is(Op::kScore)) return std::nullopt;
+    if (std::ranges::all_of(node.arguments(), [&](int arg) { return of(arg) == Step(0); }))
+      return 0;
+    const Step x = of(node.args[0]), y = of(node.args[1]);
+    const Signature signature = operation(node.op).signature;
+    const bool compares = signature == Signature::kOrder || signature == Signature::kEquality;
+    if (compares) return x && x == y ? Step(0) : std::nullopt;
+    return node.type == Type::kInt && !node.is(Op::kRead) ? step_of_int(node, x, y) : std::nullopt;
+  }
+
+  Step step_of_int(const Node& node, Step x, Step y) const {
+    const auto constant = [&](int n) { return e_.node(node.args[static_cast<std::size_t>(n)]); };
+    switch (node.op) {
+      case Op::kNegate:
+        return x ? Step(negated(*x)) : std::nullopt;
+      case Op::kAdd:
+        return x && y ? Step(sum(*x, *y)) : std::nullopt;
+      case Op::kSubtract:
+        return x && y ? Step(difference(*x, *y)) : std::nullopt;
+      case Op::kMultiply:
+        if (x && constant(1).is(Op::kLiteral)) return product(*x, int_value(constant(1)));
+        if (y && constant(0).is(Op::kLiteral)) return product(*y, int_value(constant(0)));
+        return std::nullopt;
+      case Op::kMin:
+      case Op::kMax:
+        return x == y ? x : std::nullopt;
+      case Op::kSelect:
+        return x == Step(0) && y == of(node.args[2]) ? y : std::nullopt;
+      default:
+        return std::nullopt;
+    }
+  }
+
+  const Expr& e_;
+  std::vector<Step> steps_;
+};
 
 // The axes that the indices of `node` are, one bit each; nothing if one is no axis, or one is there
 // twice. Literals are none, and h and g are the same.
@@ -103,7 +120,7 @@ GradientForm gradient_form(const Expr& read) {
   const Uses used = uses(read);
   if ((used & (kPair | kUsesScore)) == 0) return GradientForm::kBlockSums;
   if (distinct_axes(read, read.top().arguments())) return GradientForm::kPlanes;
-  if ((used & kUsesScore) == 0 && is_same_along_diagonals(read)) return GradientForm::kDiagonals;
+  if (Steps(read).of_root() == Step(0)) return GradientForm::kDiagonals;
   return is_by_index_table(read) ? GradientForm::kIndexTable : GradientForm::kAtomics;
 }
 

@@ -104,7 +104,7 @@ Range apply_range(const Node& node, std::span<const Range> args) {
 Range literal_range(const Node& node) {
   if (node.type != Type::kFloat) return {node.type, {node.payload, node.payload}, {}};
   const double value = float_value(node);
-  return Range::of(FloatRange{value, value, false});
+  return Range::of(flushed({value, value, false}));
 }
 
 Range read_range(const Node& node, const OperandRanges& operand, std::span<const Range> indices) {
@@ -113,7 +113,9 @@ Range read_range(const Node& node, const OperandRanges& operand, std::span<const
     if (operand.shape[n] <= 0) return {node.type, {0, 0}, {0, 0, false}};
     places[n] = clamped(indices[n].ints, operand.shape[n]);
   }
-  return operand.read(std::span(places).first(indices.size()));
+  Range elements = operand.read(std::span(places).first(indices.size()));
+  elements.floats = flushed(elements.floats);
+  return elements;
 }
 
 }  // namespace
@@ -148,7 +150,7 @@ std::vector<Range> ranges_of_nodes(const Expr& e, const Box& box) {
         ranges.push_back(Range::of(box.indices[static_cast<Index>(node.payload)]));
         break;
       case Op::kScore:
-        ranges.push_back(Range::of(box.score));
+        ranges.push_back(Range::of(flushed(box.score)));
         break;
       case Op::kRead:
         ranges.push_back(

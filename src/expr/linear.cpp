@@ -65,8 +65,6 @@ Linear LinearForms::negative(const Linear& a) {
 
 std::optional<int> LinearForms::sum(std::optional<int> a, std::optional<int> b) {
   if (!a || !b) return a ? a : b;
-  const Node second = graph_[*b];
-  if (second.is(Op::kNegate)) return make_.make(Op::kSubtract, {*a, second.args[0]});
   return make_.make(Op::kAdd, {*a, *b});
 }
 

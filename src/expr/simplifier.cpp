@@ -61,7 +61,7 @@ Simplifier::Found Simplifier::fold(const Node& node) {
     if (node.is(Op::kRead) || !is_constant(node.args[n])) return std::nullopt;
     values[n] = value_of(graph_[node.args[n]]);
   }
-  const Value value = apply(node.op, {values.data(), node.num_args});
+  const Value value = apply_operation(node.op, {values.data(), node.num_args});
   if (value.type == Type::kBool) return constant(value.holds());
   if (value.type == Type::kInt) return constant(value.integer);
   const auto rounded = static_cast<float>(value.number);
@@ -89,6 +89,12 @@ Simplifier::Found Simplifier::of_number(const Node& node) {
         return make(node.op, {inner.args[0], make(node.op, {inner.args[1], y})});
       }
       return std::nullopt;
+    case Op::kAdd:
+    case Op::kSubtract:
+      if (graph_[y].is(Op::kNegate)) {
+        return make(node.is(Op::kAdd) ? Op::kSubtract : Op::kAdd, {x, graph_[y].args[0]});
+      }
+      [[fallthrough]];
     default:
       return node.type == Type::kInt ? of_int(node) : of_float(node);
   }
@@ -96,10 +102,11 @@ Simplifier::Found Simplifier::of_number(const Node& node) {
 
 Simplifier::Found Simplifier::of_int(const Node& node) {
   const int x = node.args[0], y = node.args[1];
+  const bool commutes = node.is(Op::kAdd) || node.is(Op::kMultiply);
+  if (commutes && is_constant(x)) return make(node.op, {y, x});
   switch (node.op) {
     case Op::kAdd:
       if (is(y, kZero)) return x;
-      if (is(x, kZero)) return y;
       if (graph_[x].is(Op::kAdd) && is_constant(y) && is_constant(graph_[x].args[1])) {
         const Node inner = graph_[x];
         return make(Op::kAdd, {inner.args[0], make(Op::kAdd, {inner.args[1], y})});
@@ -111,9 +118,8 @@ Simplifier::Found Simplifier::of_int(const Node& node) {
       if (x == y) return constant(kZero);
       return std::nullopt;
     case Op::kMultiply:
-      if (is(x, kZero) || is(y, kZero)) return constant(kZero);
+      if (is(y, kZero)) return y;
       if (is(y, kOne)) return x;
-      if (is(x, kOne)) return y;
       return std::nullopt;
     case Op::kFloorDivide:
       if (is(y, kOne)) return x;

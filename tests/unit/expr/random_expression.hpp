@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -302,6 +303,17 @@ class RandomValues {
   bool has_specials_;
   std::vector<OperandReader> readers_;
 };
+
+/// The readers of `readers`, which are those of `whole`, for the operands of another expression.
+inline std::vector<OperandReader> readers_of(const Expr& other, const Expr& whole,
+                                             const std::vector<OperandReader>& readers) {
+  std::vector<OperandReader> own;
+  for (const OperandDeclaration& operand : other.operands()) {
+    const auto place = std::ranges::find(whole.operands(), operand) - whole.operands().begin();
+    own.push_back(readers[static_cast<std::size_t>(place)]);
+  }
+  return own;
+}
 
 /// Small indices, or any int32 where `is_wide`, and a score.
 inline Environment random_point(RandomExpressions& random, const RandomValues& values,

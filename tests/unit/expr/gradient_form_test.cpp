@@ -1,0 +1,92 @@
+// Which form the gradient of an operand has, by its indices.
+#include "expr/gradient_form.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "expr/parse.hpp"
+
+using namespace attnjit;
+using namespace attnjit::expr;
+
+namespace expr_gradient_form_test {
+
+namespace {
+
+using F = GradientForm;
+
+const std::vector<OperandDeclaration> kOperands = {
+    {"t0", Type::kFloat, 0}, {"t1", Type::kFloat, 1}, {"t2", Type::kFloat, 2},
+    {"t3", Type::kFloat, 3}, {"t4", Type::kFloat, 4}, {"n0", Type::kInt, 0},
+    {"n1", Type::kInt, 1},   {"n2", Type::kInt, 2},   {"n3", Type::kInt, 3}};
+
+// The form of the operand that `text` reads with a gradient.
+GradientForm form(const char* text) {
+  const auto sites = read_sites(parse(Kind::kScore, text, kOperands));
+  REQUIRE(!sites.empty());
+  return gradient_form(sites);
+}
+
+}  // namespace
+
+TEST_CASE("distinct axes are planes") {
+  for (const char* text :
+       {"s + t4[b, h, i, j]", "s + t3[h, i, j]", "s + t2[i, j]", "s + t2[j, i]", "s * t1[i]",
+        "s + t1[j]", "s + t2[g, j]", "s + t2[b, i]", "s + t3[0, i, j]"}) {
+    INFO(text);
+    CHECK(form(text) == F::kPlanes);
+  }
+}
+
+TEST_CASE("indices that j - i fixes are diagonals") {
+  for (const char* text :
+       {"s + t2[h, clamp(j - i, -128, 128) + 128]", "s + t1[j - i]", "s + t2[g, abs(i + off - j)]",
+        "s + t1[2 * i - j * 2]", "s + t2[h, n1[j - i + 64]]", "s + t3[b, h, min(Lk - (j - i), 7)]",
+        "s + t1[-i + j]", "s + t2[h, max(i, j) - min(i, j + off)]", "s + t1[(i < j ? j : i) - i]",
+        "s + t2[h, i < j ? 0 : 1]", "s + t1[i - j > 4 ? int(log(float(i - j))) : i - j]"}) {
+    INFO(text);
+    CHECK(form(text) == F::kDiagonals);
+  }
+}
+
+TEST_CASE("a table by i and j is an index table") {
+  for (const char* text : {"s + t2[h, n2[i, j]]", "s + t1[n2[j, i]]", "s + t2[n2[i, j], g]",
+                           "s + t2[0, n2[i, j]]", "s + t1[n3[0, i, j]]"}) {
+    INFO(text);
+    CHECK(form(text) == F::kIndexTable);
+  }
+}
+
+TEST_CASE("no i and no j are block sums") {
+  for (const char* text : {"s * t0", "s + t1[h]", "s + t2[b, g]", "s + t1[n1[b]]", "s + t1[3]",
+                           "s * t1[h // 2 + off]", "s * t1[h] + t1[g]"}) {
+    INFO(text);
+    CHECK(form(text) == F::kBlockSums);
+  }
+}
+
+TEST_CASE("all else are atomics") {
+  for (const char* text :
+       {"s + t1[n1[j]]", "s + t2[h, i // 8 - j // 8]", "s + t1[i + j]", "s + t2[i, i]",
+        "s + t2[h, g] * t1[i + 1]", "s + t2[n2[i, j], n2[j, i]]", "s + t2[b, n2[i, j]]",
+        "s + t2[h, n3[b, i, j]]", "s + t2[h, n2[i, j] + 1]", "s + t2[i, n2[i, j]]",
+        "s + t1[int(s)]", "s + t1[i < 2 * j ? 0 : 1]", "s + t1[i < j ? j : 0]",
+        "s + t1[max(i, 0) - j]", "s + t1[i - j > int(s) ? 0 : 1]", "s + t1[i * j - j * i]",
+        "s + t2[n2[j - i, i], 0]"}) {
+    INFO(text);
+    const auto sites = read_sites(parse(Kind::kScore, text, kOperands));
+    CHECK(gradient_form(sites.back().read) == F::kAtomics);
+  }
+}
+
+TEST_CASE("several reads of an operand have one form where their sums add up") {
+  CHECK(form("s + t1[j - i] + t1[i - j]") == F::kDiagonals);
+  CHECK(form("s + t1[0] * t1[h]") == F::kBlockSums);
+  CHECK(form("s + t2[i, j] + t2[j, i]") == F::kAtomics);
+  CHECK(form("s + t1[j - i] + t1[h]") == F::kAtomics);
+  CHECK(gradient_form(std::span<const ReadSite>()) == F::kBlockSums);
+  CHECK(std::string(name(F::kIndexTable)) == "index table");
+}
+
+}  // namespace expr_gradient_form_test
