@@ -92,14 +92,14 @@ class Bounds {
     const std::int64_t key = small->key - large->key, row = small->row - large->row;
     if (std::abs(key) != 1 || std::abs(row) > 1) return false;
     const bool is_upper = key > 0;
-    const auto other =
+    const Linear other =
         is_upper ? forms_.difference(*large, *small) : forms_.difference(*small, *large);
     const std::int64_t one = !strict ? 0 : is_upper ? -1 : 1;
     int bound = graph_.add(literal(one));
-    if (other->rest) bound = plus(*other->rest, bound);
-    if (other->row != 0) {
+    if (other.rest) bound = plus(*other.rest, bound);
+    if (other.row != 0) {
       const int i = graph_.add(index(Index::kRow));
-      bound = other->row > 0 ? plus(i, bound) : make_.make(Op::kSubtract, {bound, i});
+      bound = other.row > 0 ? plus(i, bound) : make_.make(Op::kSubtract, {bound, i});
     }
     found.emplace_back(is_upper, bound);
     return true;

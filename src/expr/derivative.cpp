@@ -1,7 +1,10 @@
 #include "expr/derivative.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "attnjit/error.hpp"
@@ -51,6 +54,8 @@ class Tangents {
     return add(Op::kSelect, {condition, a ? *a : constant(0), b ? *b : constant(0)});
   }
 
+  bool is_linear(const Node& node) const;
+  bool is_harmless(int factor) const;
   bool has_choice(int place);
   int scaled(int place, Op op, int factor);
 
@@ -66,20 +71,29 @@ class Tangents {
   std::vector<int> values_;        // the nodes of e_ in graph_
   std::vector<Tangent> tangents_;  // their derivatives there
   std::unordered_map<int, bool> has_choice_;
+  std::map<std::tuple<int, Op, int>, int> scaled_;  // so that shared choices stay shared
 };
 
-bool is_sum(const Node& node) {
-  return node.type == Type::kFloat &&
-         (node.is(Op::kAdd) || node.is(Op::kSubtract) || node.is(Op::kNegate));
+// Whether a node is linear in its first argument, and in the second of a sum.
+bool Tangents::is_linear(const Node& node) const {
+  if (node.is(Op::kAdd) || node.is(Op::kSubtract) || node.is(Op::kNegate)) return true;
+  return (node.is(Op::kMultiply) || node.is(Op::kDivide)) && is_harmless(node.args[1]);
 }
 
-// Whether a sum has a term that is a choice.
+// Whether 0 times (or over) this is 0.
+bool Tangents::is_harmless(int factor) const {
+  const Node& node = graph_[factor];
+  return node.is(Op::kLiteral) && std::isfinite(float_value(node)) && float_value(node) != 0;
+}
+
+// Whether there is a choice among the terms of a derivative.
 bool Tangents::has_choice(int place) {
   if (const auto known = has_choice_.find(place); known != has_choice_.end()) return known->second;
   const Node node = graph_[place];
   const bool has = node.is(Op::kSelect) ||
-                   (is_sum(node) && std::ranges::any_of(node.arguments(),
-                                                        [&](int arg) { return has_choice(arg); }));
+                   (is_linear(node) && std::ranges::any_of(node.arguments(), [&](int arg) {
+                      return has_choice(arg);
+                    }));
   return has_choice_[place] = has;
 }
 
@@ -88,14 +102,22 @@ bool Tangents::has_choice(int place) {
 int Tangents::scaled(int place, Op op, int factor) {
   const Node node = graph_[place];
   if (is_literal(node, 0.f)) return place;
-  if (!has_choice(place)) return add(op, {place, factor});
+  if (is_harmless(factor) || !has_choice(place)) return add(op, {place, factor});
+  const auto key = std::tuple(place, op, factor);
+  if (const auto known = scaled_.find(key); known != scaled_.end()) return known->second;
+  const auto inside = [&](int arg) {
+    return scaled(node.args[static_cast<std::size_t>(arg)], op, factor);
+  };
+  int result = 0;
   if (node.is(Op::kSelect)) {
-    return add(Op::kSelect,
-               {node.args[0], scaled(node.args[1], op, factor), scaled(node.args[2], op, factor)});
+    result = add(Op::kSelect, {node.args[0], inside(1), inside(2)});
+  } else if (node.is(Op::kNegate)) {
+    result = add(Op::kNegate, {inside(0)});
+  } else {
+    const bool is_sum = node.is(Op::kAdd) || node.is(Op::kSubtract);
+    result = add(node.op, {inside(0), is_sum ? inside(1) : node.args[1]});
   }
-  const int first = scaled(node.args[0], op, factor);
-  return node.is(Op::kNegate) ? add(Op::kNegate, {first})
-                              : add(node.op, {first, scaled(node.args[1], op, factor)});
+  return scaled_[key] = result;
 }
 
 Tangents::Tangent Tangents::tangent(const Node& node) {

@@ -61,6 +61,8 @@ using Uses = std::uint32_t;
 inline constexpr Uses kUsesScore = 1u << kNumIndices;
 inline constexpr Uses use_of(Index which) { return 1u << static_cast<int>(which); }
 
+inline constexpr Uses kUsesPair = use_of(Index::kRow) | use_of(Index::kKey);
+
 /// What each node of `e` depends on, the indices of its reads included.
 std::vector<Uses> uses_of_nodes(const Expr& e);
 Uses uses(const Expr& e);

@@ -61,18 +61,16 @@ FloatRange products(const FloatRange& x, const FloatRange& y) {
 }
 
 FloatRange quotients(const FloatRange& x, const FloatRange& y) {
-  if (has_zero(y)) return {.may_be_nan = true};
-  const bool may_be_nan = either_nan(x, y) || (has_infinity(x) && has_infinity(y));
-  // Between inf / inf and its neighbours lies everything of that sign.
-  if (has_infinity(x) && has_infinity(y)) return {.may_be_nan = true};
-  return of_corners(x, y, may_be_nan, [](double a, double b) { return a / b; });
+  // Between inf / inf and its neighbours lies everything.
+  if (has_zero(y) || (has_infinity(x) && has_infinity(y))) return {.may_be_nan = true};
+  return of_corners(x, y, either_nan(x, y), [](double a, double b) { return a / b; });
 }
 
-FloatRange negated(const FloatRange& x) { return {-x.high, -x.low, x.may_be_nan}; }
+FloatRange mirrored(const FloatRange& x) { return {-x.high, -x.low, x.may_be_nan}; }
 
 FloatRange absolute(const FloatRange& x) {
   if (x.low >= 0) return x;
-  if (x.high <= 0) return negated(x);
+  if (x.high <= 0) return mirrored(x);
   return {0, std::max(-x.low, x.high), x.may_be_nan};
 }
 
@@ -85,20 +83,12 @@ FloatRange grown(const FloatRange& x, double domain, double least, double most, 
   return {std::max(values.low, least), std::min(values.high, most), values.may_be_nan};
 }
 
-FloatRange logarithms(const FloatRange& x) {
-  FloatRange logs = grown(x, 0, -kInfinity, kInfinity, [](double a) { return std::log(a); });
-  if (x.low <= kTiny) logs.low = -kInfinity;  // it may be 0 in fp32
-  return logs;
-}
-
 FloatRange smallest(const FloatRange& x, const FloatRange& y) {
   return {std::min(x.low, y.low), std::min(x.high, y.high), either_nan(x, y)};
 }
 FloatRange largest(const FloatRange& x, const FloatRange& y) {
   return {std::max(x.low, y.low), std::max(x.high, y.high), either_nan(x, y)};
 }
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace
 
@@ -121,17 +111,17 @@ FloatRange apply_range(Op op, std::span<const FloatRange> args) {
   const FloatRange x = args[0], y = args.size() > 1 ? args[1] : FloatRange{};
   switch (op) {
     case Op::kNegate:
-      return negated(x);
+      return mirrored(x);
     case Op::kAbs:
       return absolute(x);
     case Op::kExp:
       return grown(x, -kInfinity, 0, kInfinity, [](double a) { return std::exp(a); });
     case Op::kLog:
-      return logarithms(x);
+      return grown(x, 0, -kInfinity, kInfinity, [](double a) { return std::log(a); });
     case Op::kTanh:
       return grown(x, -kInfinity, -1, 1, [](double a) { return std::tanh(a); });
     case Op::kSigmoid:
-      return grown(x, -kInfinity, 0, 1, sigmoid);
+      return grown(x, -kInfinity, 0, 1, [](double a) { return 1 / (1 + std::exp(-a)); });
     case Op::kSqrt:
       return grown(x, 0, 0, kInfinity, [](double a) { return std::sqrt(a); });
     case Op::kFloor:
@@ -139,7 +129,7 @@ FloatRange apply_range(Op op, std::span<const FloatRange> args) {
     case Op::kAdd:
       return sums(x, y);
     case Op::kSubtract:
-      return sums(x, negated(y));
+      return sums(x, mirrored(y));
     case Op::kMultiply:
       return products(x, y);
     case Op::kDivide:

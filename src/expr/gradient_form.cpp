@@ -13,7 +13,6 @@ namespace {
 using Step = std::optional<std::int64_t>;  // nothing where it is not one number
 
 constexpr Uses kPlane = use_of(Index::kBatch) | use_of(Index::kHeadQ) | use_of(Index::kHeadKv);
-constexpr Uses kPair = use_of(Index::kRow) | use_of(Index::kKey);
 
 /// By how much values change from a pair (i, j) to the next one of its diagonal, (i + 1, j + 1).
 class Steps {
@@ -27,7 +26,7 @@ class Steps {
   Step of(int place) const { return steps_[static_cast<std::size_t>(place)]; }
 
   Step step_of(const Node& node) const {
-    if (node.is(Op::kIndex)) return kPair >> node.payload & 1;
+    if (node.is(Op::kIndex)) return kUsesPair >> node.payload & 1;
     if (node.is(Op::kScore)) return std::nullopt;
     if (std::ranges::all_of(node.arguments(), [&](int arg) { return of(arg) == Step(0); }))
       return 0;
@@ -76,7 +75,7 @@ std::optional<Uses> distinct_axes(const Expr& e, std::span<const std::int32_t> i
     const bool is_head =
         index == expr::index(Index::kHeadQ) || index == expr::index(Index::kHeadKv);
     const Uses axis = is_head ? use_of(Index::kHeadQ)
-                              : use_of(static_cast<Index>(index.payload)) & (kPlane | kPair);
+                              : use_of(static_cast<Index>(index.payload)) & (kPlane | kUsesPair);
     if (axis == 0 || (axes & axis) != 0) return std::nullopt;
     axes |= axis;
   }
@@ -88,7 +87,7 @@ bool is_by_index_table(const Expr& e) {
   std::vector<std::int32_t> others;
   for (const int place : e.top().arguments()) {
     const Node& index = e.node(place);
-    if (index.is(Op::kRead) && distinct_axes(e, index.arguments()) == kPair) {
+    if (index.is(Op::kRead) && distinct_axes(e, index.arguments()) == kUsesPair) {
       ++tables;
     } else {
       others.push_back(place);
@@ -118,7 +117,7 @@ const char* name(GradientForm form) {
 
 GradientForm gradient_form(const Expr& read) {
   const Uses used = uses(read);
-  if ((used & (kPair | kUsesScore)) == 0) return GradientForm::kBlockSums;
+  if ((used & (kUsesPair | kUsesScore)) == 0) return GradientForm::kBlockSums;
   if (distinct_axes(read, read.top().arguments())) return GradientForm::kPlanes;
   if (Steps(read).of_root() == Step(0)) return GradientForm::kDiagonals;
   return is_by_index_table(read) ? GradientForm::kIndexTable : GradientForm::kAtomics;

@@ -11,12 +11,12 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
-constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kLowest64 = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kHighest64 = std::numeric_limits<std::int64_t>::max();
 
 // Every int, where the exact results do not fit and therefore wrap.
 IntRange fitted(Wide low, Wide high) {
-  if (low < kLowest || high > kHighest) return {};
+  if (low < kLowest64 || high > kHighest64) return {};
   return {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)};
 }
 
@@ -40,7 +40,7 @@ IntRange quotients(IntRange x, IntRange y) {
   const auto quotient = [](std::int64_t a, std::int64_t b) {
     return b == -1 ? -Wide{a} : Wide{floor_quotient(a, b)};
   };
-  for (const IntRange sign : {IntRange{kLowest, -1}, IntRange{1, kHighest}}) {
+  for (const IntRange sign : {IntRange{kLowest64, -1}, IntRange{1, kHighest64}}) {
     if (const auto part = common(y, sign)) add_to(all, of_corners(x, *part, quotient));
   }
   if (y.contains(0)) add_to(all, {0, 0});
@@ -56,16 +56,17 @@ IntRange positive_remainders(IntRange x, IntRange y) {
   return {0, x.first >= 0 ? std::min(x.last, y.last - 1) : y.last - 1};
 }
 
-IntRange negated(IntRange x) { return fitted(-Wide{x.last}, -Wide{x.first}); }
+IntRange mirrored(IntRange x) { return fitted(-Wide{x.last}, -Wide{x.first}); }
 
 // x % -y == -(-x % y)
 IntRange remainders(IntRange x, IntRange y) {
   std::optional<IntRange> all;
-  if (const auto part = common(y, {1, kHighest})) add_to(all, positive_remainders(x, *part));
-  if (const auto part = common(y, {kLowest, -1})) {
-    const bool has_negatives = x.first > kLowest && part->first > kLowest;
-    add_to(all, has_negatives ? negated(positive_remainders(negated(x), negated(*part)))
-                              : IntRange{part->first == kLowest ? kLowest : part->first + 1, 0});
+  if (const auto part = common(y, {1, kHighest64})) add_to(all, positive_remainders(x, *part));
+  if (const auto part = common(y, {kLowest64, -1})) {
+    const bool has_negatives = x.first > kLowest64 && part->first > kLowest64;
+    add_to(all, has_negatives
+                    ? mirrored(positive_remainders(mirrored(x), mirrored(*part)))
+                    : IntRange{part->first == kLowest64 ? kLowest64 : part->first + 1, 0});
   }
   if (y.contains(0)) add_to(all, x);
   return *all;
@@ -79,7 +80,7 @@ IntRange with_all_bits(IntRange x, IntRange y) {
     bits |= static_cast<std::uint64_t>(end < 0 ? ~end : end);
   }
   const auto width = static_cast<int>(std::bit_width(bits));
-  const auto last = static_cast<std::int64_t>(width >= 63 ? static_cast<std::uint64_t>(kHighest)
+  const auto last = static_cast<std::int64_t>(width >= 63 ? static_cast<std::uint64_t>(kHighest64)
                                                           : (std::uint64_t{1} << width) - 1);
   return {x.first >= 0 && y.first >= 0 ? 0 : -last - 1, last};
 }
@@ -89,7 +90,7 @@ IntRange bit_ands(IntRange x, IntRange y) {
   for (const auto& [a, b] : {std::pair{x, y}, std::pair{y, x}}) {
     if (b.first < 0) continue;
     // A mask of the lowest bits is a remainder.
-    const bool is_low_mask = b.is_one() && b.first < kHighest && (b.first & (b.first + 1)) == 0;
+    const bool is_low_mask = b.is_one() && b.first < kHighest64 && (b.first & (b.first + 1)) == 0;
     if (is_low_mask) return positive_remainders(a, {b.first + 1, b.first + 1});
     all = {0, std::min(all.last, b.last)};
   }
@@ -114,9 +115,9 @@ IntRange shifts(Op op, IntRange x, IntRange count) {
 
 IntRange absolute(IntRange x) {
   if (x.first >= 0) return x;
-  if (x.last <= 0) return negated(x);
-  const IntRange mirrored = negated(x);
-  return mirrored == IntRange{} ? mirrored : IntRange{0, std::max(x.last, mirrored.last)};
+  if (x.last <= 0) return mirrored(x);
+  const IntRange other = mirrored(x);
+  return other == IntRange{} ? other : IntRange{0, std::max(x.last, other.last)};
 }
 
 IntRange smallest(IntRange x, IntRange y) {
@@ -141,7 +142,7 @@ IntRange apply_range(Op op, std::span<const IntRange> args) {
   const IntRange x = args[0], y = args.size() > 1 ? args[1] : IntRange{};
   switch (op) {
     case Op::kNegate:
-      return negated(x);
+      return mirrored(x);
     case Op::kAbs:
       return absolute(x);
     case Op::kAdd:

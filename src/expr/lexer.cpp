@@ -96,7 +96,7 @@ Token Lexer::number() {
   if (is_float) {
     const auto result = std::from_chars(token.text.data(), last, token.value);
     if (result.ec != std::errc{} || std::isinf(token.value)) {
-      reject_at(text_, begin, "a number outside of fp32; expected 1.2e-38 to 3.4e38, 0.0 or inf");
+      reject_at(text_, begin, "a number outside of fp32; expected 1e-45 to 3.4e38, 0.0 or inf");
     }
   } else if (std::from_chars(token.text.data(), last, token.number).ec != std::errc{}) {
     reject_at(text_, begin, "a number outside of int64; expected at most 9223372036854775807");

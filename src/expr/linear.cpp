@@ -8,8 +8,8 @@
 namespace attnjit::expr {
 namespace {
 
-constexpr Uses kPair = use_of(Index::kRow) | use_of(Index::kKey);
-constexpr std::int64_t kLargest = std::int64_t{1} << 60;  // sums of a few stay within int64
+// Sums of a few such ints are int64 as well.
+constexpr std::int64_t kFarFromWrapping = std::int64_t{1} << 60;
 
 // Whether an int stays far from wrapping, with indices and operands of any int32.
 bool cannot_wrap(const Expr& e) {
@@ -24,7 +24,7 @@ bool cannot_wrap(const Expr& e) {
   }
   box.operands = operands;
   const IntRange values = range(e, box).ints;
-  return values.first >= -kLargest && values.last <= kLargest;
+  return values.first >= -kFarFromWrapping && values.last <= kFarFromWrapping;
 }
 
 }  // namespace
@@ -35,9 +35,9 @@ std::optional<Linear> LinearForms::of(int place) {
   return cannot_wrap(graph_.finish(place)) ? found : std::nullopt;
 }
 
-std::optional<Linear> LinearForms::difference(const Linear& a, const Linear& b) {
+Linear LinearForms::difference(const Linear& a, const Linear& b) {
   const Linear minus = negative(b);
-  return Linear{a.row + minus.row, a.key + minus.key, sum(a.rest, minus.rest)};
+  return {a.row + minus.row, a.key + minus.key, sum(a.rest, minus.rest)};
 }
 
 std::optional<Linear> LinearForms::form(int place) {
@@ -54,7 +54,7 @@ std::optional<Linear> LinearForms::form(int place) {
     const auto a = form(node.args[0]);
     return a ? std::optional(negative(*a)) : std::nullopt;
   }
-  if ((uses(graph_.finish(place)) & kPair) != 0) return std::nullopt;
+  if ((uses(graph_.finish(place)) & kUsesPair) != 0) return std::nullopt;
   return Linear{0, 0, is_literal(node, std::int64_t{0}) ? std::nullopt : std::optional(place)};
 }
 

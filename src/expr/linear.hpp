@@ -23,7 +23,7 @@ class LinearForms {
   std::optional<Linear> of(int place);
 
   /// a - b.
-  std::optional<Linear> difference(const Linear& a, const Linear& b);
+  Linear difference(const Linear& a, const Linear& b);
 
  private:
   std::optional<Linear> form(int place);

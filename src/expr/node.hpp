@@ -79,8 +79,8 @@ struct Node {
   std::uint8_t num_args = 0;
   std::int16_t operand = -1;  ///< of a read
   std::array<std::int32_t, kMaxRank> args{};
-  std::int64_t payload =
-      0;  ///< of an index its Index, of a literal its value or the bits of its fp32
+  /// Of an index its Index, of a literal its value or the bits of its fp32.
+  std::int64_t payload = 0;
 
   std::span<const std::int32_t> arguments() const { return {args.data(), num_args}; }
   bool is(Op o) const { return op == o; }

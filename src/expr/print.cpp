@@ -47,7 +47,7 @@ class Printer {
   // What is at `place`, in brackets if it binds less tightly than `least`.
   void write(int place, int least) {
     const Node& node = e_.node(place);
-    const int own = precedence_of(node);
+    const int own = operation(node.op).precedence;
     if (own < least) text_ += '(';
     switch (node.op) {
       case Op::kLiteral:
@@ -67,14 +67,6 @@ class Printer {
         write_operation(node);
     }
     if (own < least) text_ += ')';
-  }
-
-  static int precedence_of(const Node& node) {
-    if (!node.is(Op::kLiteral)) return operation(node.op).precedence;
-    const bool negative = node.type == Type::kInt     ? int_value(node) < 0
-                          : node.type == Type::kFloat ? std::signbit(float_value(node))
-                                                      : false;
-    return negative ? precedence::kPrefix : precedence::kPrimary;
   }
 
   void write_operation(const Node& node) {

@@ -1,4 +1,5 @@
-// Ranges of expressions over boxes of points: that they hold every value, and how narrow they are.
+// Ranges of expressions over boxes of points: how narrow they are, and tiles that they prove empty
+// or full.
 #include "expr/interval.hpp"
 
 #include <doctest/doctest.h>
@@ -7,7 +8,7 @@
 
 #include "expr/parse.hpp"
 #include "expr/print.hpp"
-#include "unit/expr/random_expression.hpp"
+#include "unit/expr/random_values.hpp"
 
 using namespace attnjit;
 using namespace attnjit::expr;
@@ -18,100 +19,6 @@ namespace {
 
 constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
-
-IntRange random_range(test::RandomExpressions& random, bool is_wide) {
-  const std::int64_t limit = is_wide ? std::int64_t{1} << 31 : 40;
-  const std::int64_t a = random.between(is_wide ? -limit : -3, limit - 1);
-  if (random.once_in(3)) return {a, a};
-  return {a, std::min(a + random.between(0, random.once_in(4) ? limit : 9),
-                      (std::int64_t{1} << 31) - 1)};
-}
-
-// The values of all nodes with floats rounded to fp32 after each operation, and those below 2^-126
-// set to 0 if `flushes`, as a kernel may.
-std::vector<Value> values_in_fp32(const Expr& e, const Environment& point, bool flushes) {
-  std::vector<Value> values;
-  for (const Node& node : e.nodes()) {
-    std::vector<Value> args;
-    for (const int arg : node.arguments()) args.push_back(values[static_cast<std::size_t>(arg)]);
-    if (args.empty() || node.is(Op::kRead)) {
-      Graph leaf;  // or a read, whose indices are values
-      std::vector<int> places;
-      for (const Value& value : args) places.push_back(leaf.add(literal(value.integer)));
-      Environment own = point;
-      if (node.is(Op::kRead)) {
-        const auto operand = static_cast<std::size_t>(node.operand);
-        own.operands = point.operands.subspan(operand, 1);
-        values.push_back(evaluate(
-            leaf.finish(make_read(leaf, leaf.operand(e.operands()[operand]), places)), own));
-      } else {
-        values.push_back(evaluate(leaf.finish(leaf.add(node)), own));
-      }
-    } else {
-      values.push_back(apply_operation(node.op, args));
-    }
-    double& number = values.back().number;
-    number = static_cast<double>(static_cast<float>(number));
-    if (flushes && std::fabs(number) < 0x1p-126) number = std::copysign(0.0, number);
-  }
-  return values;
-}
-
-// Checks that the ranges of all nodes hold the values at random points of random boxes.
-void check_ranges(std::uint64_t seed, int expressions, int points) {
-  test::RandomExpressions random(seed, {.largest = 2000});
-  int proven = 0, of_ints = 0;
-  for (int n = 0; n < expressions; ++n) {
-    const Expr e = random.of(n % 3 == 0 ? Kind::kScore : Kind::kKeep);
-    const test::RandomValues values(e, static_cast<std::uint64_t>(n), true);
-    const bool is_wide = random.once_in(4);
-    const std::vector<OperandRanges> operands = values.ranges();
-    Box box;
-    for (IntRange& range : box.indices.of) range = random_range(random, is_wide);
-    box.score = {-2, 3.5, random.once_in(2)};
-    box.operands = operands;
-    const std::vector<Range> ranges = ranges_of_nodes(e, box);
-    std::vector<Evaluator> evaluators;
-    for (int place = 0; place <= e.root(); ++place) evaluators.emplace_back(part(e, place));
-    std::vector<std::vector<OperandReader>> readers;  // of the parts
-    for (int place = 0; place <= e.root(); ++place) {
-      readers.push_back(test::readers_of(part(e, place), e, values.readers()));
-    }
-    for (int m = 0; m < points; ++m) {
-      Environment point;
-      for (std::size_t k = 0; k < kNumIndices; ++k) {
-        const IntRange& range = box.indices.of[k];
-        point.indices.of[k] = random.once_in(4)   ? range.first
-                              : random.once_in(3) ? range.last
-                                                  : random.between(range.first, range.last);
-      }
-      point.score = box.score.may_be_nan && random.once_in(4)
-                        ? NAN
-                        : static_cast<double>(random.between(-128, 224)) / 64;
-      point.operands = values.readers();
-      const std::vector<Value> in_fp32 = values_in_fp32(e, point, m % 2 == 0);
-      for (int place = 0; place <= e.root(); ++place) {
-        point.operands = readers[static_cast<std::size_t>(place)];
-        const Value value = evaluators[static_cast<std::size_t>(place)](point);
-        const Range& range = ranges[static_cast<std::size_t>(place)];
-        INFO(print(part(e, place)), " is ", value.integer, " or ", value.number, "; range ",
-             range.ints.first, " ", range.ints.last, " or ", range.floats.low, " ",
-             range.floats.high, " ", range.floats.may_be_nan);
-        REQUIRE(range.contains(value));
-        const Value& rounded = in_fp32[static_cast<std::size_t>(place)];
-        CAPTURE(rounded.integer);
-        CAPTURE(rounded.number);
-        REQUIRE(range.contains(rounded));
-      }
-    }
-    if (e.type() == Type::kBool && !e.top().is(Op::kLiteral)) {
-      ++of_ints;
-      if (truth(e, box) != Truth::kUnknown) ++proven;
-    }
-  }
-  // Ranges of everything would hold as well.
-  CHECK(proven > of_ints / 5);
-}
 
 Box box_of(IntRange row, IntRange key) {
   Box box;
@@ -137,12 +44,6 @@ Truth over(const char* text, IntRange row, IntRange key) {
 }
 
 }  // namespace
-
-TEST_CASE("a range holds the value at every point") { check_ranges(31, 800, 8); }
-
-TEST_CASE("slow: ranges of many expressions hold the value at every point") {
-  check_ranges(32, 10000, 10);
-}
 
 TEST_CASE("ranges of int operations are as narrow as the values") {
   const std::vector<OperandDeclaration> none;
@@ -229,6 +130,8 @@ TEST_CASE("ranges of floats round outward and know of NaN") {
   CHECK(floats("exp(i * 100.0)", {0, 9}).high == INFINITY);
   CHECK(floats("exp(i * 100.0) * 0.0", {0, 9}).may_be_nan);
   CHECK(floats("exp(i * 100.0) - exp(i * 100.0)", {0, 9}).may_be_nan);
+  CHECK(floats("exp(i * 100.0) / exp(i * 100.0)", {0, 9}).may_be_nan);
+  CHECK(floats("-exp(i * 100.0) + exp(i * 100.0)", {0, 9}).may_be_nan);
   CHECK(floats("tanh(i) + sigmoid(i)", {-99, 99}).low >= -1.001);
 }
 
@@ -239,12 +142,36 @@ TEST_CASE("truth of the usual masks") {
   CHECK(over("i // 512 == j // 512", {512, 600}, {600, 1023}) == Truth::kAlways);
   CHECK(over("i // 512 == j // 512", {512, 600}, {1024, 1100}) == Truth::kNever);
   CHECK(over("(i - j) % 4 == 0", {0, 0}, {1, 3}) == Truth::kNever);
+  CHECK(over("abs(float(i)) >= 1.0", {-5, -1}, {}) == Truth::kAlways);
   CHECK(over("i > j && i < 0", {0, 9}, {0, 9}) == Truth::kNever);
   CHECK(over("i > j || i >= 0", {0, 9}, {0, 9}) == Truth::kAlways);
   CHECK(over("sqrt(i) != sqrt(j)", {-9, -1}, {0, 9}) == Truth::kUnknown);
   CHECK(over("log(float(i)) < 1.0 / 0.0", {-9, -1}, {0, 9}) == Truth::kUnknown);
   CHECK(over("float(i) * 0.1 < 5.0", {0, 49}, {0, 0}) == Truth::kAlways);
   CHECK(over("float(i) * 0.1 < 5.0", {0, 50}, {0, 0}) == Truth::kUnknown);
+}
+
+TEST_CASE("elements that may be NaN or below 2^-126 are taken as such") {
+  const std::vector<OperandDeclaration> operands = {{"x", Type::kFloat, 0}};
+  const auto with = [&](const char* text, FloatRange elements) {
+    const std::vector<OperandRanges> ranges = {
+        {{}, [=](std::span<const IntRange>) { return Range::of(elements); }}};
+    Box box = box_of({0, 0}, {0, 0});
+    box.operands = ranges;
+    return truth(parse(Kind::kKeep, text, operands), box);
+  };
+  const FloatRange one{1, 1, true};
+  CHECK(with("x == 1.0", one) == Truth::kUnknown);
+  CHECK(with("x != 1.0", one) == Truth::kUnknown);
+  CHECK(with("x != 2.0", one) == Truth::kAlways);
+  CHECK(with("x == 2.0", one) == Truth::kNever);
+  CHECK(with("x < 2.0", one) == Truth::kUnknown);
+  CHECK(with("x > 2.0", one) == Truth::kNever);
+  CHECK(with("int(x) == 1", one) == Truth::kUnknown);
+  CHECK(with("int(x) == 1", {1, 1, false}) == Truth::kAlways);
+  CHECK(with("x > 0.0", {1e-39, 1e-39, false}) == Truth::kUnknown);
+  CHECK(with("x > 0.0", {1e-37, 1e-37, false}) == Truth::kAlways);
+  CHECK(with("1.0 / x > 0.0", {1e-39, 1, false}) == Truth::kUnknown);
 }
 
 TEST_CASE("a tile that is said to be empty or full is so") {

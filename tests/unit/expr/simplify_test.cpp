@@ -8,7 +8,7 @@
 
 #include "expr/parse.hpp"
 #include "expr/print.hpp"
-#include "unit/expr/random_expression.hpp"
+#include "unit/expr/random_values.hpp"
 
 using namespace attnjit;
 using namespace attnjit::expr;
