@@ -39,7 +39,8 @@ enum {
   ATTNJIT_FLOAT16 = 0,
   ATTNJIT_BFLOAT16 = 1,
   ATTNJIT_FLOAT32 = 2,
-  ATTNJIT_BOOL = 3 /* one byte per element, zero = false */
+  ATTNJIT_BOOL = 3, /* one byte per element, zero = false */
+  ATTNJIT_INT32 = 4 /* of operands of expressions alone */
 };
 
 /* Values of attnjit_forward_args.diagonal: where that of a causal mask or a window starts. */
@@ -67,6 +68,18 @@ typedef struct attnjit_prepared_mask {
   int64_t shape[4];     /* planes over the batch, heads, queries, keys; 1 where it is the same */
   int32_t for_backward; /* not 0: has the bits by keys too, which attnjit_backward() reads */
 } attnjit_prepared_mask;
+
+/* A formula of scores or a rule of kept keys, in the language of docs/reference/expressions.md.
+   attnjit_expression_create() makes it; it is valid as long as the process, and is not freed. */
+typedef struct attnjit_expression attnjit_expression;
+
+/* A tensor that expressions read by its name. */
+typedef struct attnjit_operand {
+  size_t struct_size;
+  const char* name;      /* a word of at most 64 letters, digits and underscores */
+  int32_t rank;          /* axes, 0 to 4: the first ones of the tensor; a number has none */
+  attnjit_tensor tensor; /* fp32, fp16, bf16, int32 or bool, with any strides */
+} attnjit_operand;
 
 /* One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v. */
 typedef struct attnjit_forward_args {
@@ -125,6 +138,12 @@ typedef struct attnjit_forward_args {
   int64_t mask_cycle; /* 0: n, so that element b has plane (b / inner) % n */
   int64_t bias_inner; /* as mask_inner, of the bias */
   int64_t bias_cycle;
+  /* Null, or a float in place of the scaled score s, before softcap, bias and slopes; null, or a
+     bool that is true where a row keeps a key, beside mask, band and lengths. */
+  const attnjit_expression* score;
+  const attnjit_expression* keep;
+  const attnjit_operand* operands; /* that the expressions name; each of them reads some */
+  int64_t num_operands;            /* at most 16 */
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias and the sinks. The
@@ -209,6 +228,8 @@ typedef struct attnjit_counters {
   { .struct_size = sizeof(attnjit_merge_lse_args) }
 #define ATTNJIT_PREPARE_MASK_ARGS_INIT \
   { .struct_size = sizeof(attnjit_prepare_mask_args) }
+#define ATTNJIT_OPERAND_INIT \
+  { .struct_size = sizeof(attnjit_operand) }
 #define ATTNJIT_CONTEXT_OPTIONS_INIT \
   { .struct_size = sizeof(attnjit_context_options) }
 #define ATTNJIT_COUNTERS_INIT \
@@ -242,6 +263,13 @@ ATTNJIT_EXPORT void attnjit_context_destroy(attnjit_context* context);
 /* Fills in `counters`, whose struct_size the caller has set. */
 ATTNJIT_EXPORT attnjit_status attnjit_context_counters(const attnjit_context* context,
                                                        attnjit_counters* counters);
+
+/* The handle of a text in the language of docs/reference/expressions.md, for the members score and
+   keep of calls. Make it once: a call then compares a pointer. Names and types are checked in the
+   first call, where operands are known. */
+ATTNJIT_EXPORT attnjit_status attnjit_expression_create(const attnjit_context* context,
+                                                        const char* text,
+                                                        const attnjit_expression** expression);
 
 /* Enqueues one forward on `stream`. The first call of a kind compiles and tunes its kernels.
    `workspace` may be null: the call then takes what it needs from the stream-ordered allocator.

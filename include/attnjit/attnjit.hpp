@@ -3,6 +3,7 @@
 #include "attnjit/backward.hpp"
 #include "attnjit/context.hpp"
 #include "attnjit/error.hpp"
+#include "attnjit/expression.hpp"
 #include "attnjit/forward.hpp"
 #include "attnjit/merge_lse.hpp"
 #include "attnjit/prepared_mask.hpp"

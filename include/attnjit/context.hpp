@@ -9,6 +9,7 @@
 
 #include "attnjit/backward.hpp"
 #include "attnjit/export.h"
+#include "attnjit/expression.hpp"
 #include "attnjit/forward.hpp"
 #include "attnjit/merge_lse.hpp"
 
@@ -109,6 +110,12 @@ class ATTNJIT_EXPORT Context {
   /// may capture. Its kernel is not tuned; otherwise as forward(). Throws Error(kInvalidProblem)
   /// for a mask that does not differ over keys, which has no prepared form.
   PreparedMask prepare_mask(const PrepareMaskArgs& args, Stream stream = nullptr);
+
+  /// The handle of a text in the language of docs/reference/expressions.md, for
+  /// ForwardArgs::score or keep. Make it once: a call then compares a pointer. Throws
+  /// Error(kInvalidProblem) for what is no token of the language; names and types are checked in
+  /// the first call, where operands are known.
+  Expression expression(std::string_view text) const;
 
   Counters counters() const;
 

@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 
+#include "attnjit/expression.hpp"
 #include "attnjit/prepared_mask.hpp"
 #include "attnjit/tensor.hpp"
 
@@ -76,6 +78,10 @@ struct ForwardArgs : ScoreOptions {
   std::optional<PreparedMask> prepared_mask;
   PlaneOrder mask_order;  ///< of the mask, prepared or not
   PlaneOrder bias_order;  ///< of the bias, and of a dbias with as many planes
+  /// A float in place of the scaled score `s`, before softcap, bias and slopes, and a bool that is
+  /// true where a row keeps a key, beside mask, band and lengths: docs/reference/expressions.md.
+  Expression score, keep;
+  std::span<const Operand> operands;  ///< that the expressions name; each of them reads some
 };
 
 }  // namespace attnjit

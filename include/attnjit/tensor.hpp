@@ -5,7 +5,14 @@
 namespace attnjit {
 
 /// Element types. kBool is one byte per element, zero = false (uint8 masks use it as well).
-enum class DType : std::int32_t { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2, kBool = 3 };
+/// Operands of expressions alone are kInt32.
+enum class DType : std::int32_t {
+  kFloat16 = 0,
+  kBFloat16 = 1,
+  kFloat32 = 2,
+  kBool = 3,
+  kInt32 = 4
+};
 
 /// Bytes of one element; 0 for a value that is no DType.
 constexpr std::int64_t element_size(DType dtype) noexcept {
@@ -14,6 +21,7 @@ constexpr std::int64_t element_size(DType dtype) noexcept {
     case DType::kBFloat16:
       return 2;
     case DType::kFloat32:
+    case DType::kInt32:
       return 4;
     case DType::kBool:
       return 1;

@@ -27,6 +27,13 @@ namespace attnjit::base {
               fmt::format("{} is {}; expected {}", what, show_json(value), expected));
 }
 
+/// A value that has a text, which reads as the value again. Objects lack it where that is empty.
+template <class T>
+concept HasText = requires(const T& value) {
+  { value.text() } -> std::same_as<std::string_view>;
+  { T::parse(std::string_view{}) } -> std::same_as<T>;
+};
+
 template <class T>
 Json to_json_value(const T& value) {
   if constexpr (HasFields<T>) {
@@ -35,11 +42,16 @@ Json to_json_value(const T& value) {
       if constexpr (HasTag<T>) {
         if (lacks(value, name)) return;
       }
+      if constexpr (HasText<std::remove_cvref_t<decltype(member)>>) {
+        if (member.text().empty()) return;
+      }
       object[name] = to_json_value(member);
     });
     return object;
   } else if constexpr (std::is_enum_v<T>) {
     return word(value);
+  } else if constexpr (HasText<T>) {
+    return std::string(value.text());
   } else {
     return value;
   }
@@ -144,7 +156,10 @@ T from_json_value(const Json& json, const std::string& what) {
           return;
         }
       }
-      if (!json.contains(name)) refuse_json(what, json, fmt::format("a member \"{}\"", name));
+      if (!json.contains(name)) {
+        if constexpr (HasText<std::remove_cvref_t<decltype(member)>>) return;
+        refuse_json(what, json, fmt::format("a member \"{}\"", name));
+      }
       member = from_json_value<std::remove_reference_t<decltype(member)>>(json[name], place);
     });
     return object;
@@ -179,6 +194,13 @@ T from_json_value(const Json& json, const std::string& what) {
       refuse_json(what, json, "a finite number");
     }
     return json.get<T>();
+  } else if constexpr (HasText<T>) {
+    if (!json.is_string()) refuse_json(what, json, "a string");
+    try {
+      return T::parse(json.get_ref<const std::string&>());
+    } catch (const Error&) {
+      refuse_json(what, json, "the text of an expression, as attnjit writes it");
+    }
   } else {
     static_assert(std::same_as<T, std::string>);
     if (!json.is_string()) refuse_json(what, json, "a string");

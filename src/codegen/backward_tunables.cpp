@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/features.hpp"
 #include "codegen/kernels/rows.hpp"
 
 namespace attnjit::codegen {
@@ -14,11 +15,18 @@ int widest_head_dim(const BackwardFamily& f) {
   return std::max(f.scores.head_dim, f.scores.head_dim_v);
 }
 
-// The Hopper kernel of dk and dv keeps dS times the slopes of a softcap in shared memory, and
-// without dq it keeps no dS there: neither is a tile of dbias.
+// What gives gradients slopes, where transforms_scores().
+const char* transformation(const BackwardFamily& f) {
+  return f.scores.softcap || expressed_cap(f.scores) ? "a softcap"
+                                                     : "a score that is more than s and an addend";
+}
+
+// The Hopper kernel of dk and dv keeps dS times the slopes of scores in shared memory, and without
+// dq it keeps no dS there: neither is a tile of dbias.
 Rule why_no_dbias_tiles(const BackwardFamily& f) {
-  if (f.scores.softcap) {
-    return "wgmma does not support a dbias per query and key together with a softcap";
+  if (transforms_scores(f.scores)) {
+    return fmt::format("wgmma does not support a dbias per query and key together with {}",
+                       transformation(f));
   }
   if (separates_dq(f)) {
     return "wgmma does not support a dbias per query and key with head_dim above 128";
@@ -93,9 +101,11 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
     if (const Rule rule = why_no_dbias_tiles(f)) return rule;
   }
-  if (dbias == DbiasMethod::kColumns && f.scores.softcap && separates_dq(f)) {
-    return "wgmma does not support a dbias per key together with a softcap and head_dim above 128, "
-           "or in a deterministic backward with cu_seqlens";
+  if (dbias == DbiasMethod::kColumns && transforms_scores(f.scores) && separates_dq(f)) {
+    return fmt::format(
+        "wgmma does not support a dbias per key together with {} and head_dim above 128, or in a "
+        "deterministic backward with cu_seqlens",
+        transformation(f));
   }
   // Elements that are loaded one by one cost registers. Up to 96 columns it takes 0.56 to 0.71 of
   // the time of path mma, with 160 columns 0.47; with 128 columns it spills 180 to 292 bytes and

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "codegen/expression_code.hpp"
 #include "codegen/kernel_dtype.hpp"
 #include "codegen/literals.hpp"
 #include "codegen/mask_form.hpp"
@@ -22,7 +23,31 @@ std::string sequences(const Family& f, Pass) {
 
 std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; }
 
-std::string softcap(const Family& f, Pass) { return f.softcap ? "Softcap" : ""; }
+// What is added to the scaled score where that is all that a score expression does to the scores.
+std::optional<expr::Expr> addend(const Family& f) {
+  if (!f.score || f.softcap) return std::nullopt;
+  return addend_of(f.score->expression);
+}
+
+std::string score(const Family& f, Pass) {
+  return f.score && !expressed_cap(f) && !addend(f) ? "ScoreExpression<kScores, ScoreFormula>" : "";
+}
+
+std::string score_text(const Family& f, bool packs_heads) {
+  return score_formula(*f.score, packs_heads);
+}
+
+std::string softcap(const Family& f, Pass) {
+  return f.softcap || expressed_cap(f) ? "Softcap" : "";
+}
+
+std::string score_addition(const Family& f, Pass) {
+  return addend(f) ? "ScoreAddition<kScores, ScoreFormula>" : "";
+}
+
+std::string addition_text(const Family& f, bool packs_heads) {
+  return addend_formula(*f.score, *addend(f), packs_heads);
+}
 
 std::string bias(const Family& f, Pass pass) {
   if (!problem::varies_over_keys(f.bias)) return "";
@@ -74,6 +99,16 @@ std::string band(const Family& f, Pass) {
   return fmt::format("Band<kScores, {}, {}>", literal(f.bounded_left), literal(f.bounded_right));
 }
 
+std::string keep(const Family& f, Pass pass) {
+  if (!f.keep) return "";
+  return pass == Pass::kForward ? "KeepExpression<kScores, KeepFormula>"
+                                : "BackwardKeepExpression<kScores, KeepFormula>";
+}
+
+std::string keep_text(const Family& f, bool packs_heads) {
+  return keep_formula(*f.keep, packs_heads);
+}
+
 std::string length(const Family& f, Pass) { return has_band(f) ? "" : "Length<kScores>"; }
 
 // In the backward lse tells of it.
@@ -102,7 +137,11 @@ constexpr Feature kFeatures[] = {
     {"sequences", "packed_sequences.cuh", "PackedSequencesParams", kDrops, sequences,
      value<&V::sequences>},
     {"seqlens", "seqlens.cuh", "SeqlensParams", kDrops, seqlens, value<&V::seqlens>},
+    {"score", "score_expression.cuh", "ScoreParams", kTransforms, score, value<&V::score>, nullptr,
+     nullptr, score_text},
     {"softcap", "softcap.cuh", "SoftcapParams", kTransforms, softcap, value<&V::softcap>},
+    {"score", "score_addition.cuh", "ScoreParams", kAdds, score_addition, value<&V::score>, nullptr,
+     nullptr, addition_text},
     {"bias", "bias.cuh", "OperandParams", kAdds, bias, value<&V::bias>, &Family::bias_groups_batch,
      &Family::bias_packs_keys},
     {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>,
@@ -119,6 +158,8 @@ constexpr Feature kFeatures[] = {
     {"mask", "row_mask.cuh", "OperandParams", kDrops, row_mask, value<&V::row_mask>,
      &Family::mask_groups_batch},
     {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},
+    {"keep", "keep_expression.cuh", "KeepParams", kDrops, keep, value<&V::keep>, nullptr, nullptr,
+     keep_text},
     {nullptr, "length.cuh", nullptr, kDrops, length, nullptr},
     {"sink", "sink.cuh", "SinkParams", kDrops, sink, value<&V::sink>},
     {"row_max", "row_max.cuh", "RowMaxParams", kDrops, row_max, value<&V::row_max>},
@@ -136,6 +177,28 @@ std::vector<const Feature*> features(const Family& family, Pass pass) {
     if (!feature.policy(family, pass).empty()) list.push_back(&feature);
   }
   return list;
+}
+
+bool transforms_scores(const Family& family) {
+  return std::ranges::any_of(features(family, Pass::kForward),
+                             [](const Feature* f) { return f->effect == kTransforms; });
+}
+
+bool reads_pairs(const Family& family) {
+  if (!family.score) return false;
+  const expr::Expr& e = family.score->expression;
+  const std::vector<expr::Uses> uses = expr::uses_of_nodes(e);
+  for (std::size_t n = 0; n < uses.size(); ++n) {
+    if (e.nodes()[n].is(expr::Op::kRead) && (uses[n] & expr::kUsesPair) == expr::kUsesPair) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<float> expressed_cap(const Family& family) {
+  if (!family.score || family.softcap) return std::nullopt;
+  return cap_of(family.score->expression);
 }
 
 bool scales_first(const Family& family) {

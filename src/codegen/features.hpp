@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "attnjit/score/batch_groups_params.h"
 #include "attnjit/score/bit_mask_params.h"
 #include "attnjit/score/byte_mask_params.h"
+#include "attnjit/score/expression_params.h"
 #include "attnjit/score/operand_params.h"
 #include "attnjit/score/packed_sequences_params.h"
 #include "attnjit/score/paged_keys_params.h"
@@ -25,7 +27,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 17;
+inline constexpr std::size_t kNumFeatures = 20;
 
 /// The kernel parameters of all features of one call. Kernels without groups of batch elements take
 /// the base of a grouped one.
@@ -44,6 +46,8 @@ struct FeatureValues {
   kernel::PagedKeysParams pages{};
   kernel::TailMaskParams tail_mask{};
   kernel::Grouped<kernel::BackwardMaskParams> backward_mask{};
+  /// Kernels take as many operands as the expressions have.
+  kernel::ExpressionParams<kernel::kMaxExpressionOperands> score{}, keep{};
 };
 
 /// A row of the table.
@@ -64,6 +68,9 @@ struct Feature {
   bool problem::Family::*groups_batch = nullptr;
   /// Tells whether the keys of packed sequences lie in one row of the operand.
   bool problem::Family::*packs_keys = nullptr;
+  /// The rendered formula that the policy takes, for kernels whose rows have heads of their own or
+  /// not; nullptr where it takes none.
+  std::string (*formula)(const problem::Family& family, bool packs_heads) = nullptr;
 };
 
 /// The features that kernels of `family` have, in the order in which they act and in which the
@@ -80,6 +87,16 @@ inline void list_parameters(const std::vector<const Feature*>& list, const Featu
       *parameters++ = const_cast<void*>(feature->parameter(values));
   }
 }
+
+/// Whether scores are changed by more than an addition, so that gradients have slopes.
+bool transforms_scores(const problem::Family& family);
+
+/// Whether a score expression reads an element for each pair: elements that are loaded one by one.
+bool reads_pairs(const problem::Family& family);
+
+/// The cap of the softcap that kernels of `family` apply: of one that a score expression is, which
+/// is no other expression then; absent where the call has a number, or none.
+std::optional<float> expressed_cap(const problem::Family& family);
 
 /// Whether kernels of either pass scale the scores before the features see them, instead of in the
 /// exponent.

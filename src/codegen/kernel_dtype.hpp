@@ -16,6 +16,7 @@ inline kernel::DType kernel_dtype(DType dtype) {
     case DType::kFloat32:
       return kernel::DType::kFloat32;
     case DType::kBool:
+    case DType::kInt32:
       break;
   }
   throw Error(ErrorKind::kInternal,

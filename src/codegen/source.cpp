@@ -17,12 +17,13 @@ Source make_source(const Stub& stub, const TemplateSet& templates) {
   }
   Source source{.entry = stub.entry, .title = stub.title, .stub = {}, .text = {}};
   source.stub = fmt::format(
-      "// {}\n{}\nusing namespace attnjit::kernel;\n\n"
+      "// {}\n{}{}\nusing namespace attnjit::kernel;\n\n"
       "inline constexpr {} kConfig{{\n{}}};\n{}\n"
       "extern \"C\" __global__ void __launch_bounds__({})\n"
       "{}({}) {{\n  {}<kConfig>({});\n}}\n",
-      stub.title, includes, stub.config_type, stub.config, stub.definitions, stub.launch_bounds,
-      stub.entry, fmt::join(parameters, ","), stub.function, fmt::join(stub.arguments, ",\n    "));
+      stub.title, includes, stub.formulas, stub.config_type, stub.config, stub.definitions,
+      stub.launch_bounds, stub.entry, fmt::join(parameters, ","), stub.function,
+      fmt::join(stub.arguments, ",\n    "));
   source.text = flatten(source.stub, templates);
   return source;
 }

@@ -28,6 +28,7 @@ struct Stub {
   const char* config_type;
   std::string config;       ///< its designated initialisers, a line each
   std::string definitions;  ///< further constants
+  std::string formulas;     ///< of expressions: headers as they are rendered
   const char* launch_bounds;
   std::vector<Parameter> parameters;
   const char* function;

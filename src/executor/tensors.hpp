@@ -74,6 +74,9 @@ void add_tensors(GlobalMemory& memory, const Args& args,
     if constexpr (std::same_as<Member, std::optional<Tensor>>) {
       if (member) add_tensor(memory, name, *member, role);
     }
+    if constexpr (std::same_as<Member, std::span<const Operand>>) {
+      for (const Operand& operand : member) add_tensor(memory, operand.name, operand.tensor, role);
+    }
   });
 }
 

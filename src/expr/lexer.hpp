@@ -10,7 +10,7 @@ inline constexpr std::size_t kMaxText = 65536;
 
 enum class TokenKind { kEnd, kWord, kInt, kFloat, kSymbol };
 
-/// A piece of a text, which it points into.
+/// A token of a text, which it points into.
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   std::string_view text;

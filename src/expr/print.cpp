@@ -108,7 +108,9 @@ class Printer {
   std::string text_;
 };
 
-std::string print_with(const Expr& e, const std::vector<std::string>& names) {
+}  // namespace
+
+std::string print(const Expr& e, const std::vector<std::string>& names) {
   Graph graph;
   if (const std::string why = graph.why_too_large(graph.import(e).back()); !why.empty()) {
     throw Error(ErrorKind::kInvalidProblem, why);
@@ -116,12 +118,10 @@ std::string print_with(const Expr& e, const std::vector<std::string>& names) {
   return Printer(e, names).text();
 }
 
-}  // namespace
-
 std::string print(const Expr& e) {
   std::vector<std::string> names;
   for (const OperandDeclaration& operand : e.operands()) names.push_back(operand.name);
-  return print_with(e, names);
+  return print(e, names);
 }
 
 std::string canonical_text(const Expr& e) {
@@ -129,7 +129,7 @@ std::string canonical_text(const Expr& e) {
   for (const OperandDeclaration& operand : e.operands()) {
     names.push_back(fmt::format("{}{}", name(operand.type)[0], names.size()));
   }
-  return print_with(e, names);
+  return print(e, names);
 }
 
 }  // namespace attnjit::expr

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "expr/expr.hpp"
 
@@ -10,6 +11,9 @@ namespace attnjit::expr {
 /// parse() of it is the same expression. Throws Error(kInvalidProblem) for an expression, as of a
 /// derivative, that is larger than kMaxSize.
 std::string print(const Expr& e);
+
+/// The same with `names` for its operands, in its order.
+std::string print(const Expr& e, const std::vector<std::string>& names);
 
 /// The same with operands called by type and number in the order of the text: f0, i1, b2. Two
 /// expressions have one such text just if they are same(). parse_canonical() reads it.

@@ -170,6 +170,11 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
          false,
          {nullptr, DType::kBool, {batch, 1, queries, queries}, {queries * row, 1, row, 1}}});
   }
+  for (const OperandSpec& operand : spec.operands) {
+    const Tensor view = operand_view(spec, operand);
+    counted(view.shape, operand.name);
+    specs.push_back({operand.name, BufferRole::kOperand, false, view});
+  }
   if (spec.backward) {
     add_backward(spec, specs);
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "expr/interned.hpp"
 #include "instance/buffer_specs.hpp"
 
 namespace attnjit::instance {
@@ -19,6 +20,8 @@ BackwardArgs options_of(const ProblemSpec& spec) {
   args.forward.mask_order = pattern_order(spec.mask);
   args.forward.bias_order = pattern_order(spec.bias);
   args.deterministic = spec.deterministic;
+  if (!spec.score.empty()) args.forward.score = expr::expression(spec.score);
+  if (!spec.keep.empty()) args.forward.keep = expr::expression(spec.keep);
   return args;
 }
 
@@ -98,25 +101,36 @@ void set_tensor(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
     case BufferRole::kTailMask:
       args.forward.tail_mask = tensor;
       break;
+    case BufferRole::kOperand:  // operands_of() lists them
+      break;
   }
 }
 
-BackwardArgs backward_shape_args(const ProblemSpec& spec) {
-  BackwardArgs args = options_of(spec);
+std::vector<Operand> operands_of(const ProblemSpec& spec, std::span<const Tensor> tensors) {
+  std::vector<Operand> operands;
+  for (const OperandSpec& operand : spec.operands) {
+    operands.push_back(
+        {operand.name.c_str(), static_cast<int>(operand.axes.size()), tensors[operands.size()]});
+  }
+  return operands;
+}
+
+ShapeCall::ShapeCall(const ProblemSpec& spec) : args_(options_of(spec)) {
+  std::vector<Tensor> operands;
   for (const BufferSpec& buffer : buffer_specs(spec)) {
     Tensor tensor = buffer.view;
     tensor.data = placeholder();
-    set_tensor(args, buffer.role, tensor);
+    set_tensor(args_, buffer.role, tensor);
+    if (buffer.role == BufferRole::kOperand) operands.push_back(tensor);
   }
+  operands_ = operands_of(spec, operands);
+  args_.forward.operands = operands_;
   if (spec.prepare_mask) {
-    std::optional<Tensor>& mask = args.forward.mask;
-    args.forward.prepared_mask = {
+    std::optional<Tensor>& mask = args_.forward.mask;
+    args_.forward.prepared_mask = {
         .data = mask->data, .shape = mask->shape, .for_backward = spec.backward};
     mask.reset();
   }
-  return args;
 }
-
-ForwardArgs shape_args(const ProblemSpec& spec) { return backward_shape_args(spec).forward; }
 
 }  // namespace attnjit::instance

@@ -1,4 +1,7 @@
 #pragma once
+#include <span>
+#include <vector>
+
 #include "attnjit/backward.hpp"
 #include "instance/host_buffer.hpp"
 #include "instance/problem_spec.hpp"
@@ -11,12 +14,28 @@ BackwardArgs options_of(const ProblemSpec& spec);
 /// Makes `tensor` the argument that `role` names.
 void set_tensor(BackwardArgs& args, BufferRole role, const Tensor& tensor);
 
-/// The forward's call on tensors that do not exist: non-null, aligned addresses for code that looks
-/// at shapes and strides only. Shapes and strides equal those of a HostProblem; a mask that is
-/// prepared before the call is a prepared one here.
-/// Throws Error(kUnsupported) where a tensor is too large to be counted.
-ForwardArgs shape_args(const ProblemSpec& spec);
-/// The same of a spec with `backward` set.
-BackwardArgs backward_shape_args(const ProblemSpec& spec);
+/// The operands of a call, whose tensors are those of `buffers` in this order. Names are the
+/// spec's.
+std::vector<Operand> operands_of(const ProblemSpec& spec, std::span<const Tensor> tensors);
+
+/// A call on tensors that do not exist: non-null, aligned addresses for code that looks at shapes
+/// and strides only. Shapes and strides equal those of a HostProblem; a mask that is prepared
+/// before the call is a prepared one here.
+class ShapeCall {
+ public:
+  /// `spec` must outlive this. Throws Error(kUnsupported) where a tensor is too large to be
+  /// counted.
+  explicit ShapeCall(const ProblemSpec& spec);
+  ShapeCall(const ShapeCall&) = delete;
+  ShapeCall& operator=(const ShapeCall&) = delete;
+
+  const ForwardArgs& forward() const { return args_.forward; }
+  /// Of a spec with `backward` set.
+  const BackwardArgs& backward() const { return args_; }
+
+ private:
+  std::vector<Operand> operands_;
+  BackwardArgs args_;
+};
 
 }  // namespace attnjit::instance

@@ -36,6 +36,7 @@ enum class BufferRole {
   kMaxLogits,
   kBlockTable,
   kTailMask,
+  kOperand,  ///< of expressions; several, in the order of ProblemSpec::operands
 };
 
 /// Host memory of one tensor between two guard zones. Every byte that was not written yet holds

@@ -39,6 +39,7 @@ HostProblem::HostProblem(const ProblemSpec& spec, unsigned jobs) : spec_(spec) {
 
 void HostProblem::fill(unsigned jobs) {
   const tensor::Random root(spec_.seed);
+  std::size_t operand = 0;
   for (HostBuffer& buffer : buffers_) {
     const tensor::Random random = root.stream(static_cast<std::uint64_t>(buffer.role()));
     switch (buffer.role()) {
@@ -87,6 +88,10 @@ void HostProblem::fill(unsigned jobs) {
         break;
       case BufferRole::kTailMask:
         tensor::fill_mask(buffer.tensor(), tensor::MaskKind::kRandom, 0.7, random, jobs);
+        break;
+      case BufferRole::kOperand:
+        fill_operand(spec_, spec_.operands[operand], buffer.tensor(), root.stream(200 + operand));
+        ++operand;
         break;
       case BufferRole::kOut:
       case BufferRole::kLse:
@@ -221,8 +226,14 @@ BackwardArgs HostProblem::all_args_at(std::span<void* const> bases) const {
                 fmt::format("args_at: {} bases for {} buffers", bases.size(), buffers_.size()));
   }
   BackwardArgs args = options_of(spec_);
+  std::vector<Tensor> operands;
   for (std::size_t i = 0; i < bases.size(); ++i) {
-    set_tensor(args, buffers_[i].role(), buffers_[i].tensor_at(bases[i]));
+    const Tensor tensor = buffers_[i].tensor_at(bases[i]);
+    set_tensor(args, buffers_[i].role(), tensor);
+    if (buffers_[i].role() == BufferRole::kOperand) operands.push_back(tensor);
+  }
+  if (!operands.empty()) {
+    args.forward.operands = operands_[bases[0]] = operands_of(spec_, operands);
   }
   return args;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,7 +32,8 @@ class HostProblem {
   /// The forward's call on host memory.
   ForwardArgs args() const { return args_at(bases()); }
 
-  /// The forward's call on mirrors: bases[i] is the start of a copy of buffers()[i].
+  /// The forward's call on mirrors: bases[i] is the start of a copy of buffers()[i]. The list of
+  /// its operands belongs to this, and changes with a call on another mirror of the same bases.
   ForwardArgs args_at(std::span<void* const> bases) const;
 
   /// The same of a backward problem; throws Error(kInternal) if it is none.
@@ -65,6 +67,8 @@ class HostProblem {
   ProblemSpec spec_;
   std::vector<HostBuffer> buffers_;
   std::vector<std::uint64_t> checksums_;  // of the inputs, in the order of buffers_
+  // What calls on mirrors point to, by the mirror's first base.
+  mutable std::map<const void*, std::vector<Operand>> operands_;
 };
 
 }  // namespace attnjit::instance

@@ -9,6 +9,9 @@
 
 #include "attnjit/error.hpp"
 #include "base/printable.hpp"
+#include "expr/declare.hpp"
+#include "expr/parse.hpp"
+#include "instance/call_args.hpp"
 #include "instance/pages.hpp"
 #include "problem/problem.hpp"
 #include "tensor/half.hpp"
@@ -83,6 +86,22 @@ void check_prepared_mask(const ProblemSpec& spec) {
   }
 }
 
+// The texts are of the language, and read the operands that there are.
+bool uses_offset(const ProblemSpec& spec) {
+  std::vector<Tensor> views;
+  for (const OperandSpec& operand : spec.operands) views.push_back(operand_view(spec, operand));
+  const auto declarations = expr::declarations(operands_of(spec, views));
+  bool uses = false;
+  const auto parse = [&](expr::Kind kind, const std::string& text) {
+    if (text.empty()) return;
+    uses |= (expr::uses(expr::parse(kind, text, declarations)) &
+             expr::use_of(expr::Index::kOffset)) != 0;
+  };
+  parse(expr::Kind::kScore, spec.score);
+  parse(expr::Kind::kKeep, spec.keep);
+  return uses;
+}
+
 void check_backward(const ProblemSpec& spec) {
   if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.want_dsink ||
                          spec.deterministic || spec.leave_out || spec.memory.expand_dout)) {
@@ -140,8 +159,9 @@ void validate(const ProblemSpec& spec) {
   const bool banded = spec.causal || spec.window.left >= 0 || spec.window.right >= 0;
   const bool differ =
       spec.packed || spec.seqlen_q != spec.seqlen_kv || spec.use_seqlens_q || spec.has_seqlens_kv();
-  if ((banded || (!spec.alibi.empty() && differ)) && spec.diagonal == Diagonal::kUnspecified) {
-    refuse("diagonal: not named; causal, window and alibi need top_left or bottom_right");
+  const bool placed = !spec.alibi.empty() || uses_offset(spec);
+  if ((banded || (placed && differ)) && spec.diagonal == Diagonal::kUnspecified) {
+    refuse("diagonal: not named; causal, window, alibi and off need top_left or bottom_right");
   }
   if (std::abs(spec.diagonal_offset) > problem::kMaxSeqlen) {
     refuse(fmt::format("diagonal_offset: {}; expected {} to {}", spec.diagonal_offset,
@@ -212,6 +232,9 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.paged(), fmt::format("page-size={}", spec.page_size));
   add(spec.shared_pages != 0, fmt::format("shared-pages={}", spec.shared_pages));
   add(!spec.tail_mask.empty(), fmt::format("tail-mask={}", spec.tail_mask));
+  add(!spec.score.empty(), fmt::format("score={{{}}}", spec.score));
+  add(!spec.keep.empty(), fmt::format("keep={{{}}}", spec.keep));
+  for (const OperandSpec& operand : spec.operands) add(true, text_of(operand));
   add(spec.use_seqlens_q, "seqlens-q");
   add(spec.use_seqlens_kv, "seqlens-kv");
   add(spec.backward, "backward");

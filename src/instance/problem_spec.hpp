@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attnjit/forward.hpp"
+#include "instance/operand_spec.hpp"
 #include "tensor/fill.hpp"
 
 namespace attnjit::instance {
@@ -86,6 +87,10 @@ struct ProblemSpec : ScoreOptions {
   /// A random mask over the last keys in use: "b" for one per batch element, "1" for one for all.
   /// Empty = absent.
   std::string tail_mask;
+
+  /// Texts of expressions (docs/reference/expressions.md), empty = absent, and what they read.
+  std::string score, keep;
+  std::vector<OperandSpec> operands;
 
   /// The backward pass: out and lse are inputs, as the rounded reference computes them. At dead
   /// rows, dout and dlse hold random values (NaN if poison_dropped_keys).

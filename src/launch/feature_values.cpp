@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/expression_code.hpp"
+
 namespace attnjit::launch {
 namespace {
 
@@ -46,6 +48,12 @@ kernel::SoftcapParams softcap_params(float cap, float scale) {
   return params;
 }
 
+// 0: none. A score expression that is a softcap has its own where the call has no number.
+float cap_of(const problem::Problem& p) {
+  if (p.softcap > 0.0f || !p.score) return p.softcap;
+  return codegen::cap_of(p.score->expression).value_or(0.0f);
+}
+
 // A moving diagonal moves both sides of the band. Sides past every key are one: the sum of one and
 // two lengths fits 32 bits.
 kernel::BandParams band_params(const problem::Problem& p) {
@@ -66,14 +74,43 @@ kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const 
           .work = {}};
 }
 
+// Memory of an operand without elements is looked at where there are no keys, and nothing comes of
+// it: that of q is there.
+kernel::ExpressionParams<kernel::kMaxExpressionOperands> expression_params(
+    const expr::Ref& expression, const problem::ExpressionOperands& operands,
+    const problem::Problem& p, const ForwardArgs& args) {
+  kernel::ExpressionParams<kernel::kMaxExpressionOperands> params{
+      .bottom_right = p.bottom_right, .offset = p.diagonal_offset, .operands = {}};
+  for (std::size_t n = 0; n < expression->dtypes.size(); ++n) {
+    const problem::ExpressionOperand& from = operands[n];
+    kernel::ExpressionOperand& to = params.operands[n];
+    const std::int64_t element_bytes = element_size(from.dtype);
+    bool is_empty = false;
+    for (std::size_t axis = 0; axis < expr::kMaxRank; ++axis) {
+      to.sizes[axis] = static_cast<kernel::int32>(from.sizes[axis]);
+      to.strides[axis] = from.strides[axis] * element_bytes;
+      is_empty |= static_cast<std::int32_t>(axis) < from.rank && from.sizes[axis] == 0;
+    }
+    const auto argument = static_cast<std::size_t>(from.argument);
+    to.data = is_empty ? args.q.data : args.operands[argument].tensor.data;
+  }
+  return params;
+}
+
 }  // namespace
 
 void set_feature_values(const problem::Problem& problem, const ForwardArgs& args,
                         codegen::Pass pass, codegen::FeatureValues& values) {
   using problem::Extent;
-  if (problem.softcap > 0.0f) {
+  if (const float cap = cap_of(problem); cap > 0.0f) {
     const bool scaled = pass == codegen::Pass::kBackward;
-    values.softcap = softcap_params(problem.softcap, scaled ? 1.0f : problem.scale);
+    values.softcap = softcap_params(cap, scaled ? 1.0f : problem.scale);
+  }
+  if (problem.score) {
+    values.score = expression_params(problem.score, problem.score_operands, problem, args);
+  }
+  if (problem.keep) {
+    values.keep = expression_params(problem.keep, problem.keep_operands, problem, args);
   }
   if (problem.packed) values.sequences = packed_sequences(problem, args);
   values.seqlens = {args.seqlens_q, args.seqlens_kv};

@@ -31,7 +31,8 @@ constexpr auto fields(const ForwardArgs*) {
       base::Field{"block_table_stride", &A::block_table_stride},
       base::Field{"max_pages", &A::max_pages}, base::Field{"tail_mask", &A::tail_mask},
       base::Field{"prepared_mask", &A::prepared_mask}, base::Field{"mask_order", &A::mask_order},
-      base::Field{"bias_order", &A::bias_order});
+      base::Field{"bias_order", &A::bias_order}, base::Field{"score", &A::score},
+      base::Field{"keep", &A::keep}, base::Field{"operands", &A::operands});
 }
 
 constexpr auto fields(const BackwardArgs*) {

@@ -1,8 +1,11 @@
 #include "problem/call_shape.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <type_traits>
 
@@ -10,6 +13,10 @@
 
 namespace attnjit::problem {
 namespace {
+
+bool same_name(const char* a, const char* b) {
+  return a == b || (a != nullptr && b != nullptr && std::strcmp(a, b) == 0);
+}
 
 // What differs, or'ed into one number: a branch for each member would cost a processor more that
 // comes from other code.
@@ -49,6 +56,17 @@ class Difference {
     const auto& [inner, cycle] = a;
     add(inner, b.inner);
     add(cycle, b.cycle);
+  }
+  void add(const Expression& a, const Expression& b) { add_bits(a == b ? 0 : 1, 0); }
+  [[gnu::noinline]] void add(std::span<const attnjit::Operand> a,
+                             std::span<const attnjit::Operand> b) {
+    add(a.size(), b.size());
+    for (std::size_t n = 0; n < std::min(a.size(), b.size()); ++n) {
+      const auto& [name, rank, tensor] = a[n];
+      add(same_name(name, b[n].name), true);
+      add(rank, b[n].rank);
+      add(tensor, b[n].tensor);
+    }
   }
   void add(const Window& a, const Window& b) {
     const auto& [left, right] = a;

@@ -79,6 +79,9 @@ std::string describe(const Problem& p) {
   if (p.bias.extent != Extent::kAbsent) {
     text += fmt::format(" bias={}{}({})", pattern(p, p.bias), sizes(p.bias), name(p.bias.dtype));
   }
+  for (const expr::Ref& e : {p.score, p.keep}) {
+    if (e) text += fmt::format(" {{{}}}", e.text());
+  }
   if (p.sink.exists) text += fmt::format(" sink({})", name(p.sink.dtype));
   for (const Scalar& s : kScalars) {
     if (p.*s.value != s.usual(p)) text += fmt::format(" {}={}", s.name, p.*s.value);
@@ -113,6 +116,9 @@ std::string describe(const Family& f) {
                         f.bias_groups_batch ? ",grouped"
                         : f.bias_packs_keys ? ",packed"
                                             : "");
+  }
+  for (const expr::Ref& e : {f.score, f.keep}) {
+    if (e) text += fmt::format(" {{{}}}", e.text());
   }
   if (f.sink) text += fmt::format(" sink={}", name(f.sink_dtype));
   if (f.page_size > 0) text += fmt::format(" page_size={}", f.page_size);

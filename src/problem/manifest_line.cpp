@@ -1,6 +1,12 @@
 #include "problem/manifest_line.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
 #include "base/json.hpp"
+#include "expr/print.hpp"
 #include "problem/checks.hpp"
 
 namespace attnjit::problem {
@@ -12,6 +18,27 @@ using base::Json;
 bool heads_inside_rows(const Problem& p) {
   return p.num_heads_q > 1 && p.seqlen_q > 1 &&
          checks::magnitude(p.q.head) < checks::magnitude(p.q.row);
+}
+
+// Operands are called by their places in the call.
+void add_expression(const char* member, const expr::Ref& e, const ExpressionOperands& operands,
+                    std::map<std::int32_t, std::string>& texts, Json& line) {
+  if (!e) return;
+  std::vector<std::string> names;
+  for (std::size_t n = 0; n < e->dtypes.size(); ++n) {
+    const ExpressionOperand& o = operands[n];
+    names.push_back(fmt::format("x{}", o.argument));
+    texts[o.argument] =
+        fmt::format("{}={}:{}", names.back(), name(o.dtype),
+                    fmt::join(o.sizes.begin(), o.sizes.begin() + o.rank, ","));
+  }
+  line[member] = expr::print(e->expression, names);
+}
+void add_expressions(const Problem& p, Json& line) {
+  std::map<std::int32_t, std::string> texts;
+  add_expression("score", p.score, p.score_operands, texts, line);
+  add_expression("keep", p.keep, p.keep_operands, texts, line);
+  for (const auto& [place, text] : texts) line["operands"].push_back(text);
 }
 
 Json members(const Problem& p) {
@@ -48,6 +75,7 @@ Json members(const Problem& p) {
   if (p.has_max_logits) line["max_logits"] = true;
   if (p.paged()) line["page_size"] = p.page_size;
   if (p.tail_mask.exists) line["tail_mask"] = tail_mask_pattern(p);
+  add_expressions(p, line);
   return line;
 }
 

@@ -8,6 +8,7 @@
 #include "attnjit/error.hpp"
 #include "problem/canonical_operand.hpp"
 #include "problem/checks.hpp"
+#include "problem/expression_checks.hpp"
 #include "problem/order_checks.hpp"
 #include "problem/page_checks.hpp"
 #include "problem/score_checks.hpp"
@@ -209,6 +210,7 @@ Problem make_problem(const ForwardArgs& args) {
   check_operands(args, p);
   check_sink(args, p);
   check_alibi(args, p);
+  check_expressions(args, p);
   check_band(args, p);
   check_tail_mask(args, p);
   check_aligned_pointer("lse", args.lse);
@@ -263,6 +265,8 @@ Family family(const Problem& problem) {
   f.page_size = problem.page_size;
   f.tail_mask = problem.tail_mask.exists;
   f.mask_prepared = problem.mask_prepared;
+  f.score = problem.score;
+  f.keep = problem.keep;
   return f;
 }
 

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "attnjit/forward.hpp"
+#include "base/dtype.hpp"
 #include "base/fields.hpp"
+#include "expr/interned.hpp"
 
 /// WHAT is to be computed: validated, canonical, and free of any idea of how.
 namespace attnjit::problem {
@@ -66,11 +68,30 @@ struct TailMask {
   bool operator==(const TailMask&) const = default;
 };
 
+/// An operand of an expression in canonical form.
+struct ExpressionOperand {
+  std::int32_t argument = 0;  ///< its place in ForwardArgs::operands
+  DType dtype = DType::kFloat32;
+  std::int32_t rank = 0;
+  std::array<std::int64_t, expr::kMaxRank> sizes{},
+      strides{};  ///< of its axes; strides in elements
+
+  bool operator==(const ExpressionOperand&) const = default;
+};
+
+/// The operands of one expression, in its order.
+using ExpressionOperands = std::array<ExpressionOperand, expr::kMaxOperands>;
+
 /// Strides of q, k, v or out over (batch, head, row), in elements; 0 on axes of size 1.
 struct RowStrides {
   std::int64_t batch = 0, head = 0, row = 0;
   bool operator==(const RowStrides&) const = default;
 };
+
+/// Whether an expression reads where the diagonal lies.
+inline bool uses_offset(const expr::Ref& e) {
+  return e && (e->uses & expr::use_of(expr::Index::kOffset)) != 0;
+}
 
 /// A validated forward problem: everything but the addresses. Two calls with equal problems run
 /// the same kernels with the same parameters.
@@ -99,6 +120,8 @@ struct Problem {
   std::int32_t page_size = 0, num_pages = 0;  ///< of paged keys and of their pool; else 0
   std::int64_t table_stride = 0;              ///< of the block table's rows; 0 where there is one
   TailMask tail_mask;
+  expr::Ref score, keep;                             ///< expressions
+  ExpressionOperands score_operands, keep_operands;  ///< of these, and defaults past their number
 
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.
@@ -108,7 +131,9 @@ struct Problem {
     return batch / (planes * cycle.runs());
   }
   /// Whether anything depends on where the diagonal lies.
-  bool has_diagonal() const { return bounded_left || bounded_right || alibi.exists; }
+  bool has_diagonal() const {
+    return bounded_left || bounded_right || alibi.exists || uses_offset(score) || uses_offset(keep);
+  }
   bool has_rows() const { return batch != 0 && seqlen_q != 0; }
   /// Whether there is nothing to write.
   bool empty() const { return !has_rows() && !has_max_logits; }
@@ -196,6 +221,7 @@ struct Family {
   std::int32_t page_size = 0;    ///< keys of a page, 0: keys are not paged
   bool tail_mask = false;
   bool mask_prepared = false;  ///< Context::prepare_mask() has packed it before the call
+  expr::Ref score, keep;       ///< expressions
 
   auto operator<=>(const Family&) const = default;
 };
@@ -222,7 +248,8 @@ constexpr auto fields(const Family*) {
       base::Field{"sink_dtype", &F::sink_dtype}, base::Field{"alibi", &F::alibi},
       base::Field{"alibi_one_sided", &F::alibi_one_sided}, base::Field{"row_max", &F::row_max},
       base::Field{"page_size", &F::page_size}, base::Field{"tail_mask", &F::tail_mask},
-      base::Field{"mask_prepared", &F::mask_prepared});
+      base::Field{"mask_prepared", &F::mask_prepared}, base::Field{"score", &F::score},
+      base::Field{"keep", &F::keep});
 }
 
 /// Flags that descriptions name where they are set.
@@ -259,13 +286,6 @@ const char* name(DType dtype);
 
 }  // namespace attnjit::problem
 
-template <>
-struct attnjit::base::Words<attnjit::DType> {
-  static constexpr Word<DType> kAll[] = {{"fp16", DType::kFloat16},
-                                         {"bf16", DType::kBFloat16},
-                                         {"fp32", DType::kFloat32},
-                                         {"bool", DType::kBool}};
-};
 template <>
 struct attnjit::base::Words<attnjit::problem::Extent> {
   using enum problem::Extent;

@@ -49,15 +49,17 @@ inline void check_band(const ForwardArgs& args, Problem& p) {
     reject("diagonal_offset: {}; expected {} to {}", args.diagonal_offset, -kMaxSeqlen, kMaxSeqlen);
   }
   if (!p.has_diagonal()) return;
-  const bool banded = p.bounded_left || p.bounded_right;
+  const bool banded =
+      p.bounded_left || p.bounded_right || uses_offset(p.score) || uses_offset(p.keep);
   const bool differ = p.packed || p.seqlen_q != p.seqlen_kv || args.seqlens_q || args.seqlens_kv;
   if (args.diagonal == Diagonal::kUnspecified && (banded || differ)) {
     reject(
         "diagonal: unspecified with {}; expected top_left or bottom_right (they differ when "
         "Lq != Lk)",
-        args.causal ? "causal"
-        : banded    ? "a window"
-                    : "alibi_slopes");
+        args.causal                         ? "causal"
+        : p.bounded_left || p.bounded_right ? "a window"
+        : banded                            ? "an expression that reads off"
+                                            : "alibi_slopes");
   }
   p.bottom_right = args.diagonal == Diagonal::kBottomRight;
   p.diagonal_offset = static_cast<std::int32_t>(args.diagonal_offset);

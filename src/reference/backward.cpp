@@ -51,13 +51,14 @@ BackwardResult backward(const BackwardArgs& args, Arithmetic arithmetic, const P
 }
 
 BackwardResult backward_unpacked(const BackwardArgs& args, Arithmetic arithmetic,
-                                 const Planes& planes, unsigned jobs) {
+                                 const Planes& planes, unsigned jobs, std::int64_t first_batch) {
   BackwardResult result{not_computed(args.dq), not_computed(args.dk), not_computed(args.dv),
                         args.dbias ? not_computed(*args.dbias) : Gradient{},
                         args.dsink ? not_computed(*args.dsink) : Gradient{}};
   const Rows rows = Rows::every();
-  const ForwardResult outputs = forward_unpacked(args.forward, arithmetic, rows, jobs, planes);
-  const ScoreRule rule(args.forward);
+  const ForwardResult outputs =
+      forward_unpacked(args.forward, arithmetic, rows, jobs, planes, first_batch);
+  const ScoreRule rule(args.forward, first_batch);
   const BlockContext scores{args.forward, rule, rows};
   const GradientContext context{args, scores, outputs};
   if (arithmetic == Arithmetic::kExact) {

@@ -47,9 +47,9 @@ ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows
 }
 
 ForwardResult forward_unpacked(const ForwardArgs& args, Arithmetic arithmetic, const Rows& rows,
-                               unsigned jobs, const Planes& planes) {
+                               unsigned jobs, const Planes& planes, std::int64_t first_batch) {
   if (is_paged(args)) {
-    return forward_unpacked(UnpagedCall(args).args(), arithmetic, rows, jobs, planes);
+    return forward_unpacked(UnpagedCall(args).args(), arithmetic, rows, jobs, planes, first_batch);
   }
   const auto [batch, heads, seqlen_q, head_dim] = args.q.shape;
   const std::int64_t count = rows.count(seqlen_q);
@@ -62,7 +62,7 @@ ForwardResult forward_unpacked(const ForwardArgs& args, Arithmetic arithmetic, c
   result.row_max = result.score_errors = result.lse;
   result.dead.assign(result.lse.size(), 0);
 
-  const ScoreRule rule(args);
+  const ScoreRule rule(args, first_batch);
   const BlockContext context{args, rule, rows};
   const std::int64_t step = rows_per_block(args.k.shape[2]);
   const std::int64_t blocks = (count + step - 1) / step;

@@ -105,8 +105,11 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     slopes_[at] = round_if_rounded(dtype, slopes_[at]);
     const Real ds = p * (dp_[at] - delta_[row]);
     ds_[at] = kept_[at] ? round_if_rounded(dtype, ds) : Real{0};
-    dqk_[at] = kept_[at] ? round_if_rounded(dtype, ds * slopes_[at]) : Real{0};
-    lost_[at] = Real{2 * kScoreTolerance} * (tiles_.product(row, column) + std::fabs(lse_[row]));
+    // A pair without a weight adds nothing, whatever its slope.
+    const bool counts = kept_[at] && p != 0;
+    dqk_[at] = counts ? round_if_rounded(dtype, ds * slopes_[at]) : Real{0};
+    const Real product = tiles_.product(row, column) * tiles_.steepest(row);
+    lost_[at] = Real{2 * kScoreTolerance} * (product + std::fabs(lse_[row]));
     const Real size = std::hypot(dout_norm_[row] * value_norm_[column],
                                  Real{kDeltaErrors / kTermTolerance} * delta_error_[row],
                                  lost_[at] / Real{kTermTolerance} * (dp_[at] - delta_[row]));

@@ -138,7 +138,8 @@ ForwardResult forward_packed(const ForwardArgs& args, Arithmetic arithmetic, con
   }
   for (const Sequence& sequence : split_sequences(args)) {
     const OwnRows own = own_rows(rows, sequence);
-    const ForwardResult part = forward_unpacked(sequence.call, arithmetic, own.rows, jobs, planes);
+    const ForwardResult part =
+        forward_unpacked(sequence.call, arithmetic, own.rows, jobs, planes, sequence.index);
     scatter(part.out, heads, result.out, own.first * dim_v, count * dim_v);
     scatter(part.lse, heads, result.lse, own.first, count);
     scatter(part.row_max, heads, result.row_max, own.first, count);
@@ -165,7 +166,7 @@ BackwardResult backward_packed(const BackwardArgs& args, Arithmetic arithmetic,
     const std::vector<float> dlse =
         args.dlse == nullptr ? std::vector<float>() : own_dlse(args, sequence);
     if (args.dlse != nullptr) call.dlse = dlse.data();
-    const BackwardResult part = backward_unpacked(call, arithmetic, planes, jobs);
+    const BackwardResult part = backward_unpacked(call, arithmetic, planes, jobs, sequence.index);
     scatter(part.dq, args.dq, sequence.q_begin, result.dq);
     scatter(part.dk, args.dk, sequence.kv_begin, result.dk);
     scatter(part.dv, args.dv, sequence.kv_begin, result.dv);

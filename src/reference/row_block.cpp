@@ -154,7 +154,7 @@ void BlockSolver<Real>::write(const BlockResult& result) const {
     }
     result.lse[row] = lse;
     result.row_max[row] = dead ? kDropped : maximum_[row];
-    result.score_errors[row] = kScoreTolerance * tiles_.largest_product(row);
+    result.score_errors[row] = kScoreTolerance * tiles_.largest_product(row) * tiles_.steepest(row);
     result.dead[row] = dead;
   }
 }

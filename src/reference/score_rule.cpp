@@ -41,7 +41,7 @@ BroadcastView::BroadcastView(const Tensor& tensor, const PlaneOrder& order, cons
   }
 }
 
-ScoreRule::ScoreRule(const ForwardArgs& args)
+ScoreRule::ScoreRule(const ForwardArgs& args, std::int64_t first_batch)
     : seqlen_q_(args.q.shape[2]),
       seqlen_kv_(num_keys(args)),
       seqlens_q_(args.seqlens_q),
@@ -72,6 +72,8 @@ ScoreRule::ScoreRule(const ForwardArgs& args)
   if (args.tail_mask) {
     tail_mask_.emplace(*args.tail_mask, PlaneOrder{}, args.q);
   }
+  if (args.score) score_.emplace(expr::Kind::kScore, args.score, args, first_batch);
+  if (args.keep) keep_.emplace(expr::Kind::kKeep, args.keep, args, first_batch);
 }
 
 std::int64_t ScoreRule::rows_in_use(std::int64_t batch) const {
@@ -115,18 +117,32 @@ bool ScoreRule::keep(std::int64_t batch, std::int64_t head, std::int64_t query, 
     keep[j - keys.begin] = j >= seen.begin && j < seen.end && in_tree(batch, query, j);
     any |= keep[j - keys.begin] != 0;
   }
-  if (!any || !mask_) {
+  if (!any || (!mask_ && !keep_)) {
     return any;
   }
-  // Only keys of the band are looked up: `keys` may reach past the mask's last one.
+  if (mask_) apply_mask(batch, head, query, keys, keep);
+  if (keep_) apply_expression(batch, head, query, keys, keep);
+  return std::any_of(keep, keep + (keys.end - keys.begin), [](std::uint8_t k) { return k != 0; });
+}
+
+// Only kept keys are looked up: `keys` may reach past the mask's last one.
+void ScoreRule::apply_mask(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
+                           std::uint8_t* keep) const {
   const auto* row =
       static_cast<const std::uint8_t*>(mask_->data) + mask_->row_offset(batch, head, query);
-  any = false;
-  for (std::int64_t j = std::max(keys.begin, seen.begin); j < std::min(keys.end, seen.end); ++j) {
-    keep[j - keys.begin] &= row[j * mask_->strides[3]] != 0;
-    any |= keep[j - keys.begin] != 0;
+  for (std::int64_t j = keys.begin; j < keys.end; ++j) {
+    std::uint8_t& kept = keep[j - keys.begin];
+    if (kept != 0) kept = row[j * mask_->strides[3]] != 0;
   }
-  return any;
+}
+
+void ScoreRule::apply_expression(std::int64_t batch, std::int64_t head, std::int64_t query,
+                                 KeyRange keys, std::uint8_t* keep) const {
+  PairExpression::Values values(*keep_);
+  for (std::int64_t j = keys.begin; j < keys.end; ++j) {
+    std::uint8_t& kept = keep[j - keys.begin];
+    if (kept != 0) kept = values.at({batch, head, query, j}, lengths(batch), 0).holds();
+  }
 }
 
 }  // namespace attnjit::reference

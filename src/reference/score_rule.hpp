@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "attnjit/forward.hpp"
+#include "reference/pair_expression.hpp"
 #include "reference/plane_order.hpp"
 
 namespace attnjit::reference {
@@ -38,7 +39,8 @@ struct BroadcastView {
 /// one batch element. Holds pointers into args' tensors.
 class ScoreRule {
  public:
-  explicit ScoreRule(const ForwardArgs& args);
+  /// `first_batch` is what expressions call batch element 0.
+  explicit ScoreRule(const ForwardArgs& args, std::int64_t first_batch = 0);
 
   /// Rows and keys in use: seqlens clamped to [0, L], or L.
   std::int64_t rows_in_use(std::int64_t batch) const;
@@ -57,10 +59,18 @@ class ScoreRule {
 
   const std::optional<BroadcastView>& mask() const { return mask_; }
   const std::optional<BroadcastView>& bias() const { return bias_; }
+  const std::optional<PairExpression>& score() const { return score_; }
+  PairExpression::Lengths lengths(std::int64_t batch) const {
+    return {diagonal(batch), rows_in_use(batch), keys_in_use(batch)};
+  }
 
  private:
   /// Whether the mask over the last keys in use, if there is one, keeps `key`.
   bool in_tree(std::int64_t batch, std::int64_t query, std::int64_t key) const;
+  void apply_mask(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
+                  std::uint8_t* keep) const;
+  void apply_expression(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
+                        std::uint8_t* keep) const;
 
   std::int64_t seqlen_q_;
   std::int64_t seqlen_kv_;
@@ -74,6 +84,7 @@ class ScoreRule {
   std::optional<BroadcastView> mask_;
   std::optional<BroadcastView> bias_;
   std::optional<BroadcastView> tail_mask_;
+  std::optional<PairExpression> score_, keep_;
 };
 
 }  // namespace attnjit::reference

@@ -55,7 +55,9 @@ ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
       keep_(static_cast<std::size_t>(rows() * kTile)),
       query_norms_(static_cast<std::size_t>(rows())),
       key_norms_(static_cast<std::size_t>(kTile)),
-      largest_norms_(query_norms_.size()) {
+      largest_norms_(query_norms_.size()),
+      steepest_(query_norms_.size(), Real{1}) {
+  if (context.rule.score()) expression_.emplace(*context.rule.score());
   for (std::int64_t row = 0; row < rows(); ++row) {
     range_ = unite(range_, context.rule.band(block.batch, query(row)));
     load_row(context.args.q, block.batch, block.head, query(row), &queries_[row * dim_]);
@@ -122,7 +124,8 @@ bool ScoreTiles<Real>::keep(KeyRange keys) {
 }
 
 template <typename Real>
-void ScoreTiles<Real>::finish(KeyRange keys, Real* scores, Real* slopes) const {
+void ScoreTiles<Real>::finish(KeyRange keys, Real* scores, Real* slopes) {
+  const PairExpression::Lengths lengths = context_.rule.lengths(block_.batch);
   const auto& bias = context_.rule.bias();
   const bool has_slope = context_.args.alibi_slopes.has_value();
   for (std::int64_t row = 0; row < rows(); ++row) {
@@ -136,9 +139,16 @@ void ScoreTiles<Real>::finish(KeyRange keys, Real* scores, Real* slopes) const {
         continue;
       }
       score *= scale_;
+      Real slope = 1;
+      if (expression_) {
+        const Pair pair{block_.batch, block_.head, query(row), keys.begin + column};
+        slope = static_cast<Real>(expression_->slope_at(pair, lengths, score));
+        score = static_cast<Real>(expression_->at(pair, lengths, score).number);
+        if (std::isfinite(slope)) steepest_[row] = std::max(steepest_[row], std::abs(slope));
+      }
       const Real ratio = softcap_ > 0 ? score / softcap_ : Real{0};
       if (softcap_ > 0) score = softcap_ * std::tanh(ratio);
-      if (slopes != nullptr) slopes[row * kTile + column] = slope_of_tanh(ratio);
+      if (slopes != nullptr) slopes[row * kTile + column] = slope * slope_of_tanh(ratio);
       if (bias) {
         const std::int64_t index = bias_row + (keys.begin + column) * bias->strides[3];
         score += static_cast<Real>(tensor::load(bias->data, bias->dtype, index));

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "attnjit/forward.hpp"
@@ -75,11 +76,14 @@ class ScoreTiles {
   }
   /// The largest one of the keys that the row keeps of the tiles computed so far; 0 without any.
   Real largest_product(std::int64_t row) const { return query_norms_[row] * largest_norms_[row]; }
+  /// The largest derivative of a score by the scaled product in the row's tiles so far, 1 at least:
+  /// an error of the product counts so often.
+  Real steepest(std::int64_t row) const { return steepest_[row]; }
 
  private:
   bool keep(KeyRange keys);
   void measure_keys();
-  void finish(KeyRange keys, Real* scores, Real* slopes) const;
+  void finish(KeyRange keys, Real* scores, Real* slopes);
 
   const BlockContext& context_;
   const RowBlock block_;
@@ -96,6 +100,8 @@ class ScoreTiles {
   std::vector<Real> query_norms_;    // [rows], times |scale|
   std::vector<Real> key_norms_;      // [tile]
   std::vector<Real> largest_norms_;  // [rows], of kept keys
+  std::vector<Real> steepest_;       // [rows]
+  std::optional<PairExpression::Values> expression_;
 };
 
 }  // namespace attnjit::reference

@@ -93,6 +93,8 @@ double load(const void* base, DType dtype, std::int64_t index) noexcept {
       return from_bfloat16(static_cast<const std::uint16_t*>(base)[index]);
     case DType::kFloat32:
       return static_cast<const float*>(base)[index];
+    case DType::kInt32:
+      return static_cast<const std::int32_t*>(base)[index];
     case DType::kBool:
       return static_cast<const std::uint8_t*>(base)[index] != 0 ? 1.0 : 0.0;
   }
@@ -110,6 +112,9 @@ void store(void* base, DType dtype, std::int64_t index, double value) noexcept {
     case DType::kFloat32:
       static_cast<float*>(base)[index] = static_cast<float>(value);
       break;
+    case DType::kInt32:
+      static_cast<std::int32_t*>(base)[index] = static_cast<std::int32_t>(value);
+      break;
     case DType::kBool:
       static_cast<std::uint8_t*>(base)[index] = value != 0 ? 1 : 0;
       break;
@@ -124,6 +129,8 @@ double round_to(DType dtype, double value) noexcept {
       return from_bfloat16(to_bfloat16(value));
     case DType::kFloat32:
       return static_cast<float>(value);
+    case DType::kInt32:
+      return std::trunc(value);
     case DType::kBool:
       return value != 0 ? 1.0 : 0.0;
   }
@@ -139,6 +146,7 @@ double unit_roundoff(DType dtype) noexcept {
     case DType::kFloat32:
       return 0x1p-24;
     case DType::kBool:
+    case DType::kInt32:
       break;
   }
   return 0;
@@ -153,6 +161,7 @@ double lowest_finite(DType dtype) noexcept {
     case DType::kFloat32:
       return std::numeric_limits<float>::lowest();
     case DType::kBool:
+    case DType::kInt32:
       break;
   }
   return 0;
@@ -168,6 +177,8 @@ std::string_view dtype_name(DType dtype) noexcept {
       return "fp32";
     case DType::kBool:
       return "bool";
+    case DType::kInt32:
+      return "int32";
   }
   return "unknown";
 }

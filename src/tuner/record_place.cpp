@@ -3,6 +3,7 @@
 
 #include <cctype>
 
+#include "base/fields_json.hpp"
 #include "base/sha256.hpp"
 #include "tuner/record_store.hpp"
 
@@ -36,7 +37,11 @@ std::string family_directory(const BasicTuneKey<PlanKey>& key) {
   hash.field("space", key.space);
   base::for_each_leaf(key.plan, [&](const char* name, const auto& value) {
     if (std::string_view(name).starts_with("bucket_")) return;  // the file's name has these
-    hash.field(name, static_cast<std::int64_t>(value));
+    if constexpr (base::HasText<std::remove_cvref_t<decltype(value)>>) {
+      if (!value.text().empty()) hash.field(name, value.text());
+    } else {
+      hash.field(name, static_cast<std::int64_t>(value));
+    }
   });
   return base::hex(hash.digest()).substr(0, kDigits);
 }

@@ -2,13 +2,22 @@
 
 #include <algorithm>
 
+#include "codegen/features.hpp"
+
 namespace attnjit::tuner {
 namespace {
 
 using problem::Extent;
 using problem::Family;
 
-bool wide_bias(const Family& f) { return f.bias_vectorized && f.bias_dtype != DType::kFloat32; }
+bool wide_bias(const Family& f) {
+  return f.bias_vectorized && f.bias_dtype != DType::kFloat32 && !codegen::reads_pairs(f);
+}
+
+// Elements that an expression reads for each pair take the registers of a bias.
+bool has_bias(const Family& f) {
+  return problem::varies_over_keys(f.bias) || codegen::reads_pairs(f);
+}
 
 Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch& arch) {
   using enum Operands;
@@ -22,12 +31,12 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
           .aligned = f.aligned,
           .fp32_bias = bias && f.bias_vectorized && f.bias_dtype == DType::kFloat32,
           .mask_per_pair = f.mask == Extent::kPerPair,
-          .bias_per_pair = bias && f.bias != Extent::kPerKey,
+          .bias_per_pair = bias && (f.bias != Extent::kPerKey || codegen::reads_pairs(f)),
           .bounded_left = f.bounded_left,
           .bounded_right = f.bounded_right,
           .seqlens = f.seqlens || f.packed,
           .positive_scale = f.positive_scale,
-          .softcap = f.softcap};
+          .softcap = codegen::transforms_scores(f)};
 }
 
 // Whether a tile of 64 rows and keys, or one made for the lengths, holds a plane and is well
@@ -45,7 +54,7 @@ bool fills_single_tile(const PlanKey& key) {
 
 Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& arch) {
   const Family& f = key.family;
-  const bool bias = problem::varies_over_keys(f.bias);
+  const bool bias = has_bias(f);
   Traits t = shared_traits(f, problem::varies_over_keys(f.mask), bias, arch);
   t.rows = key.bucket_q * (pack_gqa ? f.gqa_ratio : 1);
   t.pack_gqa = pack_gqa;
@@ -60,7 +69,7 @@ Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& a
 Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
               const codegen::Arch& arch) {
   const Family& f = key.family.scores;
-  const bool mask = problem::varies_over_keys(f.mask), bias = problem::varies_over_keys(f.bias);
+  const bool mask = problem::varies_over_keys(f.mask), bias = has_bias(f);
   Traits t = shared_traits(f, mask, bias, arch);
   t.rows = key.bucket_q;
   t.wgmma = !codegen::why_no_wgmma(key.family, arch);

@@ -39,7 +39,8 @@ TEST_CASE("a mask beside a bias and its gradient has path wgmma on Hopper, in bo
   const codegen::Arch& hopper = codegen::find_arch("sm_90a");
   for (const cli::Case& job : cli::load_manifest(file).cases) {
     CAPTURE(job.name);
-    const BackwardArgs args = instance::backward_shape_args(job.spec);
+    const instance::ShapeCall call(job.spec);
+    const BackwardArgs& args = call.backward();
     const auto backward = problem::plan_key(problem::make_problem(args));
     const auto forward = problem::plan_key(problem::make_problem(args.forward));
     CHECK(codegen::main_path(tuner::config_zero(backward, hopper)) == codegen::Path::kWgmma);

@@ -146,8 +146,8 @@ TEST_CASE("the diagonal comes from --causal, from --diagonal, in either spelling
 TEST_CASE("a flag that cannot stand names what to give instead") {
   CHECK(flags_error({.causal = ""}).find("add --diagonal bottom-right") != std::string::npos);
   CHECK(flags_error({.window = "8,8"}).find("add --diagonal") != std::string::npos);
-  CHECK(flags_error({.diagonal = "top-left"}).find("--causal, --window or --alibi") !=
-        std::string::npos);
+  CHECK(flags_error({.diagonal = "top-left"})
+            .find("--causal, --window, --alibi, --score or --keep") != std::string::npos);
   CHECK(make_case({.row_max = true}).spec.want_row_max);
   CHECK(make_case({.max_logits = true}).spec.want_max_logits);
   CHECK(flags_error({.backward = true, .max_logits = true})
@@ -158,7 +158,8 @@ TEST_CASE("a flag that cannot stand names what to give instead") {
   CHECK(sloped.diagonal_offset == 3);
   const Case packed =
       make_case({.batch = 3, .diagonal = "top-left", .packed = true, .alibi = "bh"});
-  CHECK(instance::shape_args(packed.spec).alibi_slopes->shape[0] == 3);  // of each sequence
+  CHECK(instance::ShapeCall(packed.spec).forward().alibi_slopes->shape[0] ==
+        3);  // of each sequence
   const auto paged =
       make_case({.seqlen_kv = 96, .page_size = 16, .shared_pages = 2, .tail_mask = "1"}).spec;
   CHECK(paged.page_size == 16);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "golden/golden_backwards.hpp"
+#include "golden/golden_formulas.hpp"
 #include "golden/golden_problem.hpp"
 #include "launch/merge_plan.hpp"
 
@@ -161,6 +162,7 @@ inline GoldenFiles golden_files() {
   add_forwards(engine, files);
   add_backwards(engine, files);
   add_merges(files);
+  add_formulas(files);
   return files;
 }
 

@@ -8,8 +8,10 @@
 int main() {
   const std::filesystem::path directory = ATTNJIT_SOURCE_DIR "/tests/golden";
   const auto files = attnjit::test::golden_files();
-  std::filesystem::remove_all(directory / "stubs");
-  std::filesystem::create_directory(directory / "stubs");
+  for (const char* folder : {"stubs", "formulas"}) {
+    std::filesystem::remove_all(directory / folder);
+    std::filesystem::create_directory(directory / folder);
+  }
   for (const auto& [name, text] : files) {
     std::ofstream file(directory / name, std::ios::binary);
     file << text;

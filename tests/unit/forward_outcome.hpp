@@ -93,6 +93,15 @@ inline void put(Members& m, const kernel::SoftcapParams& params) {
   const auto& [cap, ratio, most, lead, near] = params;
   m["softcap"] = fmt::format("{} {} {} {} {}", cap, ratio, most, lead, fmt::join(near, " "));
 }
+template <int kOperands>
+void put(Members& m, const char* name, const kernel::ExpressionParams<kOperands>& params) {
+  const auto& [bottom_right, offset, operands] = params;
+  std::string& all = m[name] = fmt::format("{} {}", bottom_right, offset);
+  for (const auto& [data, strides, sizes] : operands) {
+    all +=
+        fmt::format("; {} {} {}", fmt::ptr(data), fmt::join(strides, " "), fmt::join(sizes, " "));
+  }
+}
 inline void put(Members& m, const kernel::SinkParams& params) {
   const auto& [data, head_stride] = params;
   m["sink"] = fmt::format("{} {}", fmt::ptr(data), head_stride);
@@ -202,7 +211,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto& [forward, single_tile, features, mask_to_bits, packed_order, combine, max_logits] =
       arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, bit_mask, byte_mask, band, sink, alibi,
-               row_max, pages, tail_mask, backward_mask] = features;
+               row_max, pages, tail_mask, backward_mask, score, keep] = features;
   if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
     put(o.values, forward);
   } else {
@@ -224,6 +233,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, "row_mask", row_mask.cycle);
   put(o.values, "bits", bit_mask.cycle);
   put(o.values, backward_mask);
+  put(o.values, "score", score);
+  put(o.values, "keep", keep);
   put(o.values, mask_to_bits);
   put(o.values, packed_order);
   put(o.values, combine);

@@ -12,10 +12,11 @@ namespace {
 // The spec agrees with itself once it is validated, so what else is refused are limits of the
 // library.
 template <class Args>
-auto make_supported(const instance::ProblemSpec& spec, Args (*args)(const instance::ProblemSpec&)) {
+auto make_supported(const instance::ProblemSpec& spec,
+                    const Args& (instance::ShapeCall::*args)() const) {
   instance::validate(spec);
   try {
-    return problem::make_problem(args(spec));
+    return problem::make_problem((instance::ShapeCall(spec).*args)());
   } catch (const Error& error) {
     throw Error(ErrorKind::kUnsupported, error.what());
   }
@@ -24,11 +25,11 @@ auto make_supported(const instance::ProblemSpec& spec, Args (*args)(const instan
 }  // namespace
 
 problem::Problem make_problem(const instance::ProblemSpec& spec) {
-  return make_supported(spec, instance::shape_args);
+  return make_supported(spec, &instance::ShapeCall::forward);
 }
 
 problem::BackwardProblem make_backward_problem(const instance::ProblemSpec& spec) {
-  return make_supported(spec, instance::backward_shape_args);
+  return make_supported(spec, &instance::ShapeCall::backward);
 }
 
 bool is_empty(const instance::ProblemSpec& spec) {

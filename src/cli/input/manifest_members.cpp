@@ -180,6 +180,22 @@ Parsed flag(const Json& value) {
   const bool set = value.get<bool>();
   return MemberValue{set ? "true" : "false", [set](ProblemSpec& s) { ((s.*fields = set), ...); }};
 }
+template <std::string ProblemSpec::*field>
+Parsed text(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const auto words = value.get<std::string>();
+  return MemberValue{words, [words](ProblemSpec& s) { s.*field = words; }};
+}
+Parsed operands(const Json& value) {
+  if (!value.is_array()) return std::nullopt;
+  std::vector<instance::OperandSpec> list;
+  for (const Json& each : value) {
+    if (!each.is_string()) return std::nullopt;
+    list.push_back(instance::parse_operand(each.get<std::string>()));
+  }
+  return MemberValue{fmt::format("{} operands", list.size()),
+                     [list](ProblemSpec& s) { s.operands = list; }};
+}
 Parsed seed(const Json& value) {
   const auto number = integer(value, 0);
   if (!number) return std::nullopt;
@@ -224,6 +240,9 @@ constexpr Member kNamed[] = {
      begins<&Spec::cu_seqlens_q>},
     {"cu_seqlens_kv", false, true, "a list of integers that do not fall",
      begins<&Spec::cu_seqlens_kv>},
+    {"score", false, false, "an expression", text<&Spec::score>},
+    {"keep", false, false, "an expression", text<&Spec::keep>},
+    {"operands", false, true, "a list of operands such as \"rel=fp32:h,257\"", operands},
     {"row_max", false, false, "true or false", flag<&Spec::want_row_max>},
     {"max_logits", false, false, "true or false", flag<&Spec::want_max_logits>},
     {"page_size", false, false, "an integer from 0", size<&Spec::page_size, 0>},

@@ -113,10 +113,12 @@ void set_band(const ProblemFlags& flags, ProblemSpec& spec) {
         "prefill on a cache) or --diagonal top-left",
         spec.causal ? "--causal" : "--window");
   }
-  const bool has_diagonal = banded || flags.alibi;
+  const bool has_diagonal = banded || flags.alibi || flags.score || flags.keep;
   if (!has_diagonal && (flags.diagonal || flags.diagonal_offset)) {
-    usage_error("{} has no effect without --causal, --window or --alibi; add one or leave it out",
-                flags.diagonal ? "--diagonal" : "--diagonal-offset");
+    usage_error(
+        "{} has no effect without --causal, --window, --alibi, --score or --keep; add one or "
+        "leave it out",
+        flags.diagonal ? "--diagonal" : "--diagonal-offset");
   }
   spec.alibi = flags.alibi.value_or("");
   spec.diagonal_offset = flags.diagonal_offset.value_or(0);
@@ -160,6 +162,17 @@ void set_bias(const ProblemFlags& flags, ProblemSpec& spec) {
                 listing(tensor::kBiasKindNames));
   }
   spec.bias_kind = *kind;
+}
+
+void set_expressions(const ProblemFlags& flags, ProblemSpec& spec) {
+  if (!flags.operands.empty() && !flags.score && !flags.keep) {
+    usage_error("--operand has no effect without --score or --keep; add one or leave it out");
+  }
+  spec.score = flags.score.value_or("");
+  spec.keep = flags.keep.value_or("");
+  for (const std::string& operand : flags.operands) {
+    spec.operands.push_back(instance::parse_operand(operand));
+  }
 }
 
 void set_sink(const ProblemFlags& flags, ProblemSpec& spec) {
@@ -222,6 +235,7 @@ Case make_case(const ProblemFlags& flags) {
   spec.use_seqlens_q = spec.use_seqlens_kv = flags.seqlens;
   set_pages(flags, spec);
   spec.tail_mask = flags.tail_mask.value_or("");
+  set_expressions(flags, spec);
   instance::validate(spec);
   return {instance::describe(spec), "", spec};
 }

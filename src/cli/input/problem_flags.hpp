@@ -33,6 +33,8 @@ struct ProblemFlags {
   bool row_max = false, max_logits = false;
   std::optional<std::int64_t> page_size, shared_pages;
   std::optional<std::string> tail_mask;
+  std::optional<std::string> score, keep;
+  std::vector<std::string> operands;
   std::optional<std::string> layout;
   std::optional<std::uint64_t> seed;
 

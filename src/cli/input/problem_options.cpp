@@ -115,6 +115,21 @@ void add_tail_mask(CLI::App& verb, ProblemFlags& flags) {
       ->group("Problem");
 }
 
+void add_expressions(CLI::App& verb, ProblemFlags& flags) {
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return add_value(verb, name, value, help);
+  };
+  add("--score", flags.score,
+      "What takes the place of the scaled score s: 's + rel[h, j - i + 64]'");
+  add("--keep", flags.keep, "Whether a row keeps a key: 'j <= i + off || j < prefix[b]'");
+  add("--operand", flags.operands,
+      "NAME=DTYPE[:AXES[:FILL]], read by --score or --keep: axes are b, h, g, q, k or sizes, a "
+      "fill "
+      "is normal, below, sorted or count; rel=fp32:h,129 or doc=int32:b,k:sorted/16; repeat it")
+      ->expected(1)
+      ->take_all();
+}
+
 void add_sinks(CLI::App& verb, ProblemFlags& flags) {
   verb.add_flag("--sink", flags.sink, "A score per query head that has no key")->group("Problem");
   verb.add_option("--sink-dtype", flags.sink_dtype, "bf16, fp16 or fp32; default --dtype")
@@ -148,6 +163,7 @@ void add_problem_flags(CLI::App& verb, ProblemFlags& flags) {
   add_sizes(verb, flags);
   add_features(verb, flags);
   add_tail_mask(verb, flags);
+  add_expressions(verb, flags);
   add_sinks(verb, flags);
   add_maxima(verb, flags);
   add_gradients(verb, flags);

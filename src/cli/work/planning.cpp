@@ -236,7 +236,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardC
   Planned planned = begin_plan(job, arch, choice);
   if (!config_ && !path_) add_why_mma(planned, problem::plan_key(problem), choice.config, arch);
   set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
-                                 instance::shape_args(job.spec), engine_, arch, planned);
+                                 instance::ShapeCall(job.spec).forward(), engine_, arch, planned);
   if (job.merges) add_merges(problem, engine_, arch, planned);
   add_prepared_mask(problem, false, engine_, arch, planned);
   return planned;
@@ -247,7 +247,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const Backward
   Planned planned = begin_plan(job, arch, choice);
   if (!config_ && !path_) add_why_mma(planned, problem::plan_key(problem), choice.config, arch);
   set_steps<launch::BackwardPass>(engine_.plan(problem, arch, choice.config), problem,
-                                  instance::backward_shape_args(job.spec), engine_, arch, planned);
+                                  instance::ShapeCall(job.spec).backward(), engine_, arch, planned);
   add_prepared_mask(problem.forward, true, engine_, arch, planned);
   return planned;
 }

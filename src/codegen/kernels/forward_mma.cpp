@@ -57,7 +57,8 @@ Source render(const kernel::ForwardMmaConfig& config, const Family& family,
        .function = "forward_mma",
        .params = {"ForwardParams", "params"},
        .config_type = "ForwardMmaConfig",
-       .config = initialiser(config)},
+       .config = initialiser(config),
+       .packs_heads = config.pack_gqa_heads() > 1},
       fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables)), family,
       Pass::kForward, templates);
 }

@@ -102,7 +102,8 @@ Source render(const kernel::ForwardWgmmaConfig& config, const Family& family,
        .function = "forward_wgmma",
        .params = {"ForwardWgmmaParams", "params"},
        .config_type = "ForwardWgmmaConfig",
-       .config = initialiser(config)},
+       .config = initialiser(config),
+       .packs_heads = config.pack_gqa_heads() > 1},
       fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables)), family,
       Pass::kForward, templates);
 }

@@ -38,6 +38,7 @@ Source render_score_kernel(const ScoreKernel& kernel, std::string title,
   for (const Feature* feature : features(family, pass)) {
     const bool has_parameter = feature->name != nullptr;
     add_header(fmt::format("score/{}", feature->header));
+    if (feature->formula != nullptr) stub.formulas += feature->formula(family, kernel.packs_heads);
     const bool groups = feature->groups_batch != nullptr && family.*feature->groups_batch;
     if (has_parameter) stub.parameters.push_back({feature->parameter_type, feature->name, groups});
     std::string policy = feature->policy(family, pass);

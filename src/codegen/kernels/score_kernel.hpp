@@ -18,6 +18,7 @@ struct ScoreKernel {
   std::vector<Stub::Parameter> more = {};  ///< before those of the features
   std::vector<std::string> policies = {};  ///< the same; parameters in `more` among them
   std::vector<std::string> headers = {};   ///< of these
+  bool packs_heads = false;                ///< rows have heads of their own
 };
 
 inline constexpr const char* kBatchGroupsHeader = "score/batch_groups.cuh";

@@ -5,11 +5,14 @@
 #include <iterator>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "attnjit.h"
 #include "attnjit/attnjit.hpp"
+#include "expr/expr.hpp"
 #include "runtime/api/c_status.hpp"
 #include "runtime/api/c_structs.hpp"
 
@@ -27,6 +30,7 @@ constexpr std::size_t kBackwardArgsV1 = offsetof(attnjit_backward_args, dbias) +
 constexpr std::size_t kMergeLseArgsV1 = offsetof(attnjit_merge_lse_args, lse) + 8;
 constexpr std::size_t kPrepareMaskArgsV1 = offsetof(attnjit_prepare_mask_args, memory) + 8;
 constexpr std::size_t kContextOptionsV1 = offsetof(attnjit_context_options, log_data) + 8;
+constexpr std::size_t kOperandV1 = offsetof(attnjit_operand, tensor) + sizeof(attnjit_tensor);
 constexpr std::size_t kCountersV1 = offsetof(attnjit_counters, record_hits) + 8;
 
 // The one text that outlives a call; it belongs to the thread that made it.
@@ -72,7 +76,31 @@ PreparedMask prepared_mask(const attnjit_prepared_mask& m) {
   return {m.data, {m.shape[0], m.shape[1], m.shape[2], m.shape[3]}, m.for_backward != 0};
 }
 
-ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what = "args") {
+// The operands of a call, which its arguments point to.
+class Operands {
+ public:
+  std::span<const Operand> read(const attnjit_forward_args& c) {
+    if (c.num_operands < 0 || c.num_operands > expr::kMaxOperands) {
+      throw InvalidArgument(fmt::format("num_operands: {}; expected 0 to {}", c.num_operands,
+                                        expr::kMaxOperands));
+    }
+    if (c.num_operands == 0) return {};
+    const auto* next = reinterpret_cast<const std::byte*>(&not_null("operands", c.operands));
+    for (std::int64_t n = 0; n < c.num_operands; ++n) {
+      const auto* const pointer = reinterpret_cast<const attnjit_operand*>(next);
+      const auto operand = read_struct("operands", pointer, kOperandV1);
+      list_.push_back({operand.name, operand.rank, tensor(operand.tensor)});
+      next += pointer->struct_size;  // those of another version of the library differ in size
+    }
+    return list_;
+  }
+
+ private:
+  std::vector<Operand> list_;
+};
+
+ForwardArgs forward_args(const attnjit_forward_args* pointer, Operands& operands,
+                         const char* what = "args") {
   const auto c = read_struct(what, pointer, kForwardArgsV1);
   ForwardArgs args;
   args.q = tensor(c.q);
@@ -104,13 +132,16 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.diagonal = static_cast<Diagonal>(c.diagonal);
   args.diagonal_offset = c.diagonal_offset;
   if (c.has_window != 0) args.window = {c.window_left, c.window_right};
+  args.score = Expression::from_handle(c.score);
+  args.keep = Expression::from_handle(c.keep);
+  args.operands = operands.read(c);
   return args;
 }
 
-BackwardArgs backward_args(const attnjit_backward_args* pointer) {
+BackwardArgs backward_args(const attnjit_backward_args* pointer, Operands& operands) {
   const auto c = read_struct("args", pointer, kBackwardArgsV1);
   BackwardArgs args;
-  args.forward = forward_args(c.forward, "forward");
+  args.forward = forward_args(c.forward, operands, "forward");
   args.dout = tensor(c.dout);
   args.dlse = c.dlse;
   args.dq = tensor(c.dq);
@@ -210,15 +241,30 @@ attnjit_status attnjit_context_counters(const attnjit_context* context,
   });
 }
 
+attnjit_status attnjit_expression_create(const attnjit_context* context, const char* text,
+                                         const attnjit_expression** expression) {
+  return guarded([&] {
+    const attnjit_expression*& result = not_null("expression", expression);
+    result = nullptr;
+    const attnjit::Context& maker = not_null("context", context).context;
+    const attnjit::Expression made = maker.expression(&not_null("text", text));
+    result = static_cast<const attnjit_expression*>(made.handle());
+  });
+}
+
 attnjit_status attnjit_forward(attnjit_context* context, const attnjit_forward_args* args,
                                CUstream_st* stream, void* workspace, std::size_t workspace_bytes) {
   return guarded([&] {
-    context_of(context).forward(forward_args(args), stream, {workspace, workspace_bytes});
+    Operands operands;
+    context_of(context).forward(forward_args(args, operands), stream, {workspace, workspace_bytes});
   });
 }
 
 attnjit_status attnjit_prepare_forward(attnjit_context* context, const attnjit_forward_args* args) {
-  return guarded([&] { context_of(context).prepare_forward(forward_args(args)); });
+  return guarded([&] {
+    Operands operands;
+    context_of(context).prepare_forward(forward_args(args, operands));
+  });
 }
 
 attnjit_status attnjit_forward_workspace_size(attnjit_context* context,
@@ -226,20 +272,25 @@ attnjit_status attnjit_forward_workspace_size(attnjit_context* context,
                                               std::size_t* bytes) {
   return guarded([&] {
     std::size_t& result = not_null("bytes", bytes);
-    result = context_of(context).forward_workspace_size(forward_args(args));
+    Operands operands;
+    result = context_of(context).forward_workspace_size(forward_args(args, operands));
   });
 }
 
 attnjit_status attnjit_backward(attnjit_context* context, const attnjit_backward_args* args,
                                 CUstream_st* stream, void* workspace, std::size_t workspace_bytes) {
   return guarded([&] {
-    context_of(context).backward(backward_args(args), stream, {workspace, workspace_bytes});
+    Operands operands;
+    context_of(context).backward(backward_args(args, operands), stream, {workspace, workspace_bytes});
   });
 }
 
 attnjit_status attnjit_prepare_backward(attnjit_context* context,
                                         const attnjit_backward_args* args) {
-  return guarded([&] { context_of(context).prepare_backward(backward_args(args)); });
+  return guarded([&] {
+    Operands operands;
+    context_of(context).prepare_backward(backward_args(args, operands));
+  });
 }
 
 attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
@@ -247,7 +298,8 @@ attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
                                                std::size_t* bytes) {
   return guarded([&] {
     std::size_t& result = not_null("bytes", bytes);
-    result = context_of(context).backward_workspace_size(backward_args(args));
+    Operands operands;
+    result = context_of(context).backward_workspace_size(backward_args(args, operands));
   });
 }
 

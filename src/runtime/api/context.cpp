@@ -62,6 +62,8 @@ PreparedMask Context::prepare_mask(const PrepareMaskArgs& args, Stream stream) {
   return dispatcher_->prepare_mask(args, stream);
 }
 
+Expression Context::expression(std::string_view text) const { return expr::expression(text); }
+
 Counters Context::counters() const { return dispatcher_->counters(); }
 
 }  // namespace attnjit

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <optional>
+#include <span>
 
 #include "attnjit/error.hpp"
 #include "cuda/memory.hpp"
@@ -36,7 +37,11 @@ void check_member(const cuda::Driver& driver, const char* what, const std::optio
 void check_member(const cuda::Driver& driver, const char*, const ForwardArgs& args) {
   check_addresses(driver, args);
 }
+void check_member(const cuda::Driver& driver, const char*, std::span<const Operand> operands) {
+  for (const Operand& operand : operands) check_member(driver, operand.name, operand.tensor);
+}
 // Members without an address.
+void check_member(const cuda::Driver&, const char*, const Expression&) {}
 void check_member(const cuda::Driver&, const char*, const PlaneOrder&) {}
 template <std::integral T>
 void check_member(const cuda::Driver&, const char*, T) {}

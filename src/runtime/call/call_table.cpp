@@ -1,10 +1,19 @@
 #include "runtime/call/call_table.hpp"
 
+#include <algorithm>
 #include <new>
+#include <span>
 
 #include "problem/call_shape.hpp"
 
 namespace attnjit::runtime {
+
+namespace {
+
+ForwardArgs& forward_of(ForwardArgs& args) { return args; }
+ForwardArgs& forward_of(BackwardArgs& args) { return args.forward; }
+
+}  // namespace
 
 template <class Pass>
 std::uint64_t CallTable<Pass>::tag_of(unsigned long long context_id,
@@ -49,7 +58,13 @@ void CallTable<Pass>::keep(const Call& call) {
     const std::size_t place = place_of(tag, turn);
     std::uint64_t found = kFree;
     if (tags_[place].compare_exchange_strong(found, kTaken, std::memory_order_acquire)) {
-      ::new (places_[place].bytes) Call(call);
+      Call& kept = *::new (places_[place].bytes) Call(call);
+      std::span<const Operand>& operands = forward_of(kept.args).operands;
+      const auto end = std::ranges::copy(operands, kept.operands.begin()).out;
+      operands = {kept.operands.begin(), end};
+      for (Operand& operand : std::span(kept.operands.begin(), end)) {
+        operand.name = expr::kept_name(operand.name);
+      }
       tags_[place].store(tag, std::memory_order_release);  // readers see it complete
       return;
     }

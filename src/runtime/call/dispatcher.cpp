@@ -141,7 +141,7 @@ void Dispatcher::run(BasicPlanTable<Pass>& plans, CallTable<Pass>& calls,
   if (!context_id || !calls.has_place(*context_id, args)) return;
   // A provisional plan is not there: another is to come.
   if (plans.find({*context_id, problem::plan_key(problem)}) != &plan) return;
-  calls.keep({*context_id, args, problem, &plan, layout, plan.keep(*loaded, problem, args)});
+  calls.keep({*context_id, args, problem, &plan, layout, plan.keep(*loaded, problem, args), {}});
 }
 
 template <class Pass>

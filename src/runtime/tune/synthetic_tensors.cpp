@@ -72,7 +72,13 @@ std::array<Axis, 4> gradient_axes(const problem::BiasGradient& g) {
 
 void fill_tile(DType dtype, void* tile, tensor::Random random, unsigned jobs) {
   const Tensor tensor = Tensor::contiguous(tile, dtype, {1, 1, kTileRows, kTileColumns});
-  if (dtype == DType::kBool) {
+  if (dtype == DType::kInt32) {
+    constexpr std::size_t kDocument = 1024;  // keys of one number
+    auto* const numbers = static_cast<std::int32_t*>(tile);
+    for (std::size_t i = 0; i < kTileRows * kTileColumns; ++i) {
+      numbers[i] = static_cast<std::int32_t>(i / kDocument);
+    }
+  } else if (dtype == DType::kBool) {
     tensor::fill_mask(tensor, tensor::MaskKind::kRandom, kMaskDensity, random, jobs);
   } else {
     tensor::fill_normal(tensor, random, 0, 1, jobs);
@@ -208,6 +214,25 @@ std::array<Axis, 4> tail_mask_axes(const problem::Problem& p) {
           {p.seqlen_q, mask.key_stride}};
 }
 
+// The operands of the expressions, in the order of the call.
+std::vector<Operand> operands(Maker& maker, const problem::Problem& p) {
+  std::vector<Operand> list;
+  const auto add = [&](const expr::Ref& e, const problem::ExpressionOperands& all) {
+    for (std::size_t n = 0; e && n < e->dtypes.size(); ++n) {
+      const problem::ExpressionOperand& o = all[n];
+      const auto place = static_cast<std::size_t>(o.argument);
+      list.resize(std::max(list.size(), place + 1));
+      if (list[place].tensor.data != nullptr) continue;
+      std::array<Axis, 4> axes{Axis{1, 0}, {1, 0}, {1, 0}, {1, 0}};
+      for (int axis = 0; axis < o.rank; ++axis) axes[axis] = {o.sizes[axis], o.strides[axis]};
+      list[place].tensor.data = maker.fill(o.dtype, axes);
+    }
+  };
+  add(p.score, p.score_operands);
+  add(p.keep, p.keep_operands);
+  return list;
+}
+
 // A forward call but for its output.
 ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
   ForwardArgs args;
@@ -255,6 +280,7 @@ BasicSyntheticTensors<launch::ForwardPass>::BasicSyntheticTensors(const cuda::Dr
                                                                   unsigned jobs, CUstream stream) {
   Maker maker(driver, buffers_, jobs, stream);
   args_ = forward_inputs(maker, p);
+  args_.operands = operands_ = operands(maker, p);
   args_.out.data = maker.output(p.dtype, out_axes(p, p.out), outputs_);
 }
 
@@ -265,6 +291,7 @@ BasicSyntheticTensors<launch::BackwardPass>::BasicSyntheticTensors(
   const problem::Problem& p = backward.forward;
   Maker maker(driver, buffers_, jobs, stream);
   args_.forward = forward_inputs(maker, p);
+  args_.forward.operands = operands_ = operands(maker, p);
   args_.forward.out.data = maker.place(p.dtype, out_axes(p, p.out));
   args_.dout.data = maker.fill(p.dtype, out_axes(p, backward.dout));
   if (backward.has_dlse) {

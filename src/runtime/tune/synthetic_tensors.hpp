@@ -36,6 +36,7 @@ class BasicSyntheticTensors {
  private:
   std::list<cuda::DeviceBuffer> buffers_;
   std::vector<OutputMemory> outputs_;
+  std::vector<Operand> operands_;  // of expressions
   typename Pass::Args args_;
 };
 

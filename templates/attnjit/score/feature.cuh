@@ -37,6 +37,8 @@ struct Feature {
   static constexpr bool kTransforms = false;
   // Whether scores are added to: add() is there.
   static constexpr bool kAdds = false;
+  // Whether what is added may be infinite or NaN, also where keys are dropped.
+  static constexpr bool kAddsAny = false;
   // Whether exponents can be computed from the scores that transform() and add() have not changed.
   static constexpr bool kInExponents = false;
   // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
@@ -138,6 +140,7 @@ template <class... Features>
 struct FeatureSet : Features... {
   static constexpr bool kTransforms = (Features::kTransforms || ...);
   static constexpr bool kAdds = (Features::kAdds || ...);
+  static constexpr bool kAddsAny = (Features::kAddsAny || ...);
   // Both at once need more registers than there are.
   static constexpr bool kInExponents =
       kTransforms != kAdds &&

@@ -44,6 +44,13 @@ struct KeptKeys {
     word[line][s / kPerWord] &= ~(bits << kBits * (s % kPerWord));
   }
 
+  // Drops a key unless `keeps`.
+  ATTNJIT_DEVICE void keep_pair(int line, int key, bool keeps) {
+    const int s = key / kSpan;
+    const uint32 bit = 1u << (kBits * (s % kPerWord) + key % kSpan);
+    word[line][s / kPerWord] &= keeps ? 0xffffffffu : ~bit;
+  }
+
   // The score of a key, -inf if it is dropped.
   ATTNJIT_DEVICE float of(float score, int line, int key) const {
     const int s = key / kSpan;

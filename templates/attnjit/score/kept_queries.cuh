@@ -27,6 +27,10 @@ struct KeptQueries {
   ATTNJIT_DEVICE void before(int i, int end) { word[i] &= ptx::low_bits(lines_before(end)); }
   // Drops all queries unless `keeps`.
   ATTNJIT_DEVICE void keep_key(int i, bool keeps) { word[i] = keeps ? word[i] : 0; }
+  // Drops a query of it unless `keeps`.
+  ATTNJIT_DEVICE void keep_pair(int line, int key, bool keeps) {
+    word[key / 8] &= keeps ? 0xffffffffu : ~(1u << line);
+  }
   // The score of a key, -inf if its query drops it.
   ATTNJIT_DEVICE float of(float score, int line, int key) const {
     return (word[key / 8] & 1u << line) == 0 ? -ptx::infinity() : score;

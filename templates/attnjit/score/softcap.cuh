@@ -1,9 +1,9 @@
 #pragma once
-#include "attnjit/ptx/clamp.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/softcap_params.h"
+#include "attnjit/score/tanh.cuh"
 
 namespace attnjit::kernel {
 
@@ -13,7 +13,6 @@ namespace attnjit::kernel {
 // more than the softmax does and then waits for it.
 struct Softcap : Feature {
   static constexpr bool kTransforms = true, kInExponents = true;
-  static constexpr float kFlat = 7.0f;  // tanh is 1 but for 2^-19 from here on
 
   const SoftcapParams& params;
   float highest;  // |score| of the tile at hand
@@ -28,18 +27,6 @@ struct Softcap : Feature {
     for (int i = 3; i >= 0; --i) ratio = fmaf(ratio, square, params.near[i]);
     return ratio;
   }
-  // cap tanh(x) in the units of `score`, of which x is `ratio` times as much, and `flat` where x is
-  // kFlat: the quotient of polynomials of least relative error up to there, 2^-19.5.
-  ATTNJIT_DEVICE static float capped(float score, float ratio, float flat) {
-    score = ptx::clamp(score, flat);
-    const float x = score * ratio, square = x * x;
-    const auto horner = [&](float a, float b, float c, float d) {
-      return fmaf(fmaf(fmaf(a, square, b), square, c), square, d);
-    };
-    const float numerator = horner(3.99592545e-06f, 0.00229310221f, 0.123220712f, 0.999998987f);
-    const float denominator = horner(0.000143985817f, 0.0211516805f, 0.456546307f, 1.0f);
-    return score * numerator * ptx::reciprocal_approx(denominator);
-  }
   // 1 - tanh(x)^2 as the square of 1 / cosh(x) = 2 e / (1 + e^2) with e = exp(-|x|): the difference
   // has no digits where tanh is near 1, and exp(-2 |x|) would be flushed to 0 before its quadruple.
   ATTNJIT_DEVICE static float slope(float x) {
@@ -50,9 +37,9 @@ struct Softcap : Feature {
 
   template <class S>
   ATTNJIT_DEVICE void transform(const Block&, S& scores, int) {
-    const float flat = kFlat * params.cap;
+    const float flat = kTanhFlat * params.cap;
     scores.for_each(
-        [&](float& score, int, int, int) { score = capped(score, params.ratio, flat); });
+        [&](float& score, int, int, int) { score = tanh_quotient(score, params.ratio, flat); });
   }
   ATTNJIT_DEVICE void begin_exponents(const Block&, int) { highest = 0.0f; }
   ATTNJIT_DEVICE float transformed(float score) {
@@ -73,10 +60,10 @@ struct Softcap : Feature {
       });
       return;
     }
-    const float flat = kFlat * params.cap;
+    const float flat = kTanhFlat * params.cap;
     scores.for_each([&](float& score, int m, int n, int e) {
       slopes[m][n][e] *= slope(score * params.ratio);
-      score = capped(score, params.ratio, flat);
+      score = tanh_quotient(score, params.ratio, flat);
     });
   }
 };

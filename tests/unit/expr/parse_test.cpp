@@ -206,14 +206,14 @@ TEST_CASE("a message shows the part of a long text that is at fault") {
 
 TEST_CASE("any bytes are a text or an error") {
   std::mt19937 random(7);
-  const std::string pieces[] = {"s",    "i",  "j",  "rel",  "[",   "]", "(", ")",   "+",
+  const std::string tokens[] = {"s",    "i",  "j",  "rel",  "[",   "]", "(", ")",   "+",
                                 "-",    "<",  "&&", "?",    ":",   ",", "1", "2.5", "clamp",
                                 "flag", "//", " ",  "\xff", "doc", "!", "=="};
   int accepted = 0;
   for (int n = 0; n < 20000; ++n) {
     std::string text;
     for (unsigned length = random() % 12; length > 0; --length)
-      text += pieces[random() % std::size(pieces)];
+      text += tokens[random() % std::size(tokens)];
     const std::string answer = refusal(n % 2 == 0 ? Kind::kScore : Kind::kKeep, text);
     if (answer == "accepted") {
       ++accepted;

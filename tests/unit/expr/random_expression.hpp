@@ -15,6 +15,7 @@ struct Grammar {
   int depth = 6;
   bool has_score = true;
   bool is_smooth = false;     ///< floats alone, without steps, kinks and poles
+  bool has_floats = true;     ///< else ints and bools alone
   std::int64_t largest = 40;  ///< int literals lie within +-
 };
 
@@ -55,7 +56,9 @@ class RandomExpressions {
   Op one_of(std::initializer_list<Op> ops) {
     return ops.begin()[below(static_cast<int>(ops.size()))];
   }
-  int number(int depth) { return value(once_in(3) ? Type::kInt : Type::kFloat, depth); }
+  int number(int depth) {
+    return value(!grammar_.has_floats || once_in(3) ? Type::kInt : Type::kFloat, depth);
+  }
 
   int value(Type type, int depth) {
     if (depth <= 1) return leaf(type);
@@ -100,7 +103,8 @@ class RandomExpressions {
       case 1:
         return add(Op::kClamp, {some(), some(), some()});
       case 2:
-        return add(Op::kToInt, {value(once_in(2) ? Type::kBool : Type::kFloat, depth)});
+        return add(Op::kToInt,
+                   {value(!grammar_.has_floats || once_in(2) ? Type::kBool : Type::kFloat, depth)});
       case 3:
         return add(one_of({Op::kMin, Op::kMax, Op::kFloorDivide, Op::kModulo}), {some(), some()});
       case 4:

@@ -228,7 +228,7 @@ TEST_CASE("a backward's workspace keeps to its bound, and its parts do not overl
     random.deterministic = i % 4 == 3;
     CAPTURE(instance::describe(random));
     const problem::BackwardProblem problem =
-        problem::make_problem(instance::backward_shape_args(random));
+        problem::make_problem(instance::ShapeCall(random).backward());
     const problem::BackwardPlanKey key = problem::plan_key(problem);
     for (const codegen::BackwardTunables& way : ways(key, arch)) {
       CAPTURE(codegen::describe_tile(way));

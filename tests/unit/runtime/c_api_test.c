@@ -23,7 +23,7 @@ static void check_layout(void) {
   /* What a program was compiled with must mean the same in every later version. */
   CHECK(sizeof(attnjit_tensor) == 80);
   CHECK(offsetof(attnjit_tensor, strides) == 48);
-  CHECK(sizeof(attnjit_forward_args) == 552);
+  CHECK(sizeof(attnjit_forward_args) == 584);
   CHECK(offsetof(attnjit_forward_args, mask) == 328);
   CHECK(offsetof(attnjit_forward_args, has_scale) == 368);
   CHECK(offsetof(attnjit_forward_args, window_left) == 392);
@@ -120,6 +120,38 @@ static void check_prepared_mask(attnjit_context* context) {
   CHECK(fails(attnjit_forward(context, &call, NULL, NULL, 0), ATTNJIT_INVALID_PROBLEM, "mask"));
 }
 
+static void check_expressions(attnjit_context* context) {
+  attnjit_forward_args call = forward_args(128);
+  const attnjit_expression *keep = NULL, *same = NULL;
+  attnjit_operand operands[2] = {ATTNJIT_OPERAND_INIT, ATTNJIT_OPERAND_INIT};
+  const attnjit_status wrong = ATTNJIT_INVALID_PROBLEM;
+  CHECK(attnjit_expression_create(context, "doc[b, i] == doc[b, j]", &keep) == ATTNJIT_OK);
+  CHECK(attnjit_expression_create(context, "doc[b, i] == doc[b, j]", &same) == ATTNJIT_OK);
+  CHECK(keep != NULL && keep == same);
+  CHECK(fails(attnjit_expression_create(context, "j @ i", &same), wrong, "  j @ i\n    ^"));
+  CHECK(same == NULL);
+  CHECK(fails(attnjit_expression_create(context, NULL, &same), ATTNJIT_INVALID_ARGUMENT,
+              "text: is null"));
+  call.keep = keep;
+  CHECK(fails(attnjit_forward(context, &call, NULL, NULL, 0), wrong, "doc is no index"));
+  call.operands = operands;
+  call.num_operands = 17;
+  CHECK(fails(attnjit_forward(context, &call, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
+              "num_operands: 17; expected 0 to 16"));
+  call.num_operands = 2;
+  operands[0].name = "doc";
+  operands[0].rank = 2;
+  operands[0].tensor = tensor(1, 128, 1, 1);
+  operands[0].tensor.dtype = ATTNJIT_INT32;
+  operands[1] = operands[0];
+  operands[1].name = "more";
+  CHECK(fails(attnjit_forward(context, &call, NULL, NULL, 0), wrong,
+              "operand more: no expression reads it"));
+  operands[1].struct_size = 8;
+  CHECK(fails(attnjit_forward(context, &call, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
+              "operands: struct_size is 8"));
+}
+
 static void check_null(attnjit_context* context) {
   const attnjit_forward_args args = forward_args(128);
   size_t bytes = 0;
@@ -151,14 +183,14 @@ static void check_struct_size(attnjit_context* context) {
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.later = 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: byte 552 is set"));
+              "args: byte 584 is set"));
   /* One of version 0.1, which ends at its window. */
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap);
   larger.args.softcap = -1;
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap) - 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: struct_size is 407; expected 552"));
+              "args: struct_size is 407; expected 584"));
   larger.args.struct_size = (size_t)-1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
               "struct_size"));
@@ -250,6 +282,7 @@ int main(void) {
   check_null(context);
   check_merge(context);
   check_prepared_mask(context);
+  check_expressions(context);
   check_struct_size(context);
   check_counters(context);
   check_problems(context);

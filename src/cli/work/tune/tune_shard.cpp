@@ -29,7 +29,8 @@ std::optional<AnyPlanKey> plan_of(const Case& job) try {
 
 // Roughly the seconds that tuning takes: compiling the candidates, and 300 launches at 300 TFLOP/s.
 double tuning_seconds(const Case& job) {
-  ForwardArgs args = instance::shape_args(job.spec);
+  const instance::ShapeCall call(job.spec);
+  ForwardArgs args = call.forward();
   args.seqlens_q = args.seqlens_kv = nullptr;  // they have no memory; at most all rows are in use
   const instance::PackedBegins begins = instance::packed_begins(job.spec);
   if (args.cu_seqlens_q != nullptr) args.cu_seqlens_q = begins.q.data();

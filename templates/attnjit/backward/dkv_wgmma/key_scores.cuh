@@ -25,9 +25,10 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   using Scores = Fragments<1, kGroups>;
   using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
   using Weights = ScoreWeights<Features, kDType, kGroups, kConfig.keeps_floats()>;
-  // Whether masks come after features that change scores by more than an addition: a dropped score
-  // would not stay -inf.
-  static constexpr bool kMasksLast = Features::kTransforms || kConfig.any_scale;
+  // Whether masks come after features that change scores by more than the addition of a number: a
+  // dropped score would not stay -inf.
+  static constexpr bool kMasksLast =
+      Features::kTransforms || Features::kAddsAny || kConfig.any_scale;
   // Whether dropped keys are determined while S is computed.
   static constexpr bool kKeepsEarly = Features::kHasBits && !kMasksLast;
   using Kept = KeptQueries<kShape>;

@@ -1,0 +1,25 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "expr/interned.hpp"
+
+/// The expressions of a kernel as structs of device functions that read like the formulas, for the
+/// policies of score/keep_expression.cuh, score/score_expression.cuh and score/score_addition.cuh.
+/// Stubs hold these texts.
+namespace attnjit::codegen {
+
+/// KeepFormula and KeepParams. `packs_heads`: rows are of different heads.
+std::string keep_formula(const expr::Interned& keep, bool packs_heads);
+/// ScoreFormula and ScoreParams.
+std::string score_formula(const expr::Interned& score, bool packs_heads);
+/// That of a score that is `s` and a term without s: of the term.
+std::string addend_formula(const expr::Interned& score, const expr::Expr& addend, bool packs_heads);
+
+/// What `score` adds to s, if it is nothing but a sum of that and s.
+std::optional<expr::Expr> addend_of(const expr::Expr& score);
+
+/// c of c * tanh(s / c), if `score` is just that and c is above 0.
+std::optional<float> cap_of(const expr::Expr& score);
+
+}  // namespace attnjit::codegen

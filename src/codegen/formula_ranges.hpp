@@ -1,0 +1,28 @@
+#pragma once
+#include "codegen/formula_text.hpp"
+
+namespace attnjit::codegen {
+
+/// Parts of a formula as their ranges over the rows and keys of a tile, which score/
+/// formula_ranges.cuh computes: i, j and, with pack_gqa, h are ranges, what does not vary
+/// over the tile is a value as ever. Of floats that vary, and of elements that differ between rows
+/// or keys, nothing is known.
+class FormulaRanges : public FormulaText {
+ public:
+  FormulaRanges(const Formula& formula, Names names);
+
+  /// Whether the range at `place` says no more than is known in every call.
+  bool is_unknown(int place) const { return unknown_[static_cast<std::size_t>(place)]; }
+
+ protected:
+  Part part(int place) const override;
+  std::string name_of(int place) const override;
+  bool is_value(int place) const override { return !f_.varies(place); }
+
+ private:
+  bool find_unknown(int place) const;
+
+  std::vector<bool> unknown_;
+};
+
+}  // namespace attnjit::codegen

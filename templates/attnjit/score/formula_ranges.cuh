@@ -1,0 +1,116 @@
+#pragma once
+#include "attnjit/ptx/device.cuh"
+#include "attnjit/score/formula_values.cuh"
+#include "attnjit/types.h"
+
+// The operations of expressions over ranges of ints (R. E. Moore, Interval Analysis, 1966), as
+// src/expr/int_range.cpp has them. No result may wrap: the host renders no operation that could.
+namespace attnjit::kernel::formula {
+
+// Ints first <= x <= last.
+struct Span {
+  int64 first, last;
+
+  ATTNJIT_DEVICE Span(int64 from, int64 to) : first(from), last(to) {}
+  ATTNJIT_DEVICE Span(int64 x) : first(x), last(x) {}
+  ATTNJIT_DEVICE bool contains(int64 x) const { return first <= x && x <= last; }
+};
+
+// What a bool may be.
+struct Truth {
+  bool may_fail, may_hold;
+
+  ATTNJIT_DEVICE Truth(bool fails, bool holds) : may_fail(fails), may_hold(holds) {}
+  ATTNJIT_DEVICE Truth(bool x) : may_fail(!x), may_hold(x) {}
+  ATTNJIT_DEVICE static Truth unknown() { return {true, true}; }
+};
+
+ATTNJIT_DEVICE Truth operator!(Truth x) { return {x.may_hold, x.may_fail}; }
+ATTNJIT_DEVICE Truth operator&(Truth x, Truth y) {
+  return {x.may_fail || y.may_fail, x.may_hold && y.may_hold};
+}
+ATTNJIT_DEVICE Truth operator|(Truth x, Truth y) { return !(!x & !y); }
+ATTNJIT_DEVICE Truth operator==(Truth x, Truth y) { return (x & y) | (!x & !y); }
+ATTNJIT_DEVICE Truth operator!=(Truth x, Truth y) { return !(x == y); }
+
+ATTNJIT_DEVICE Truth operator<(Span x, Span y) { return {x.last >= y.first, x.first < y.last}; }
+ATTNJIT_DEVICE Truth operator>(Span x, Span y) { return y < x; }
+ATTNJIT_DEVICE Truth operator<=(Span x, Span y) { return !(y < x); }
+ATTNJIT_DEVICE Truth operator>=(Span x, Span y) { return !(x < y); }
+ATTNJIT_DEVICE Truth operator==(Span x, Span y) {
+  const bool one = x.first == x.last && y.first == y.last && x.first == y.first;
+  return {!one, x.first <= y.last && y.first <= x.last};
+}
+ATTNJIT_DEVICE Truth operator!=(Span x, Span y) { return !(x == y); }
+
+ATTNJIT_DEVICE Span hull(Span x, Span y) {
+  return {smaller(x.first, y.first), larger(x.last, y.last)};
+}
+ATTNJIT_DEVICE Span select(Truth condition, Span then, Span otherwise) {
+  const Span both = hull(then, otherwise);
+  const bool one = !condition.may_fail || !condition.may_hold;
+  const Span side = condition.may_hold ? then : otherwise;
+  return {one ? side.first : both.first, one ? side.last : both.last};
+}
+ATTNJIT_DEVICE Truth select(Truth condition, Truth then, Truth otherwise) {
+  return (condition & then) | (!condition & otherwise);
+}
+
+ATTNJIT_DEVICE Span wide(Span x) { return x; }
+ATTNJIT_DEVICE Span narrowed(Span x) { return x; }
+ATTNJIT_DEVICE Span to_int(Truth x) { return {x.may_fail ? 0 : 1, x.may_hold ? 1 : 0}; }
+
+ATTNJIT_DEVICE Span operator-(Span x) { return {-x.last, -x.first}; }
+ATTNJIT_DEVICE Span operator+(Span x, Span y) { return {x.first + y.first, x.last + y.last}; }
+ATTNJIT_DEVICE Span operator-(Span x, Span y) { return {x.first - y.last, x.last - y.first}; }
+ATTNJIT_DEVICE Span smaller(Span x, Span y) {
+  return {smaller(x.first, y.first), smaller(x.last, y.last)};
+}
+ATTNJIT_DEVICE Span larger(Span x, Span y) {
+  return {larger(x.first, y.first), larger(x.last, y.last)};
+}
+ATTNJIT_DEVICE Span clamped(Span x, Span low, Span high) { return smaller(larger(x, low), high); }
+ATTNJIT_DEVICE Span magnitude(Span x) {
+  const bool has_zero = x.contains(0);
+  const int64 one = magnitude(x.first), other = magnitude(x.last);
+  return {has_zero ? 0 : smaller(one, other), larger(one, other)};
+}
+
+// The results of a function that is monotonic in each argument while the other stands.
+template <class F>
+ATTNJIT_DEVICE Span of_corners(Span x, Span y, F f) {
+  const int64 a = f(x.first, y.first), b = f(x.first, y.last), c = f(x.last, y.first),
+              d = f(x.last, y.last);
+  return {smaller(smaller(a, b), smaller(c, d)), larger(larger(a, b), larger(c, d))};
+}
+ATTNJIT_DEVICE Span operator*(Span x, Span y) {
+  return of_corners(x, y, [](int64 a, int64 b) { return a * b; });
+}
+ATTNJIT_DEVICE Span shifted_left(Span x, Span y) {
+  return of_corners(x, y, [](int64 a, int64 n) { return shifted_left(a, n); });
+}
+ATTNJIT_DEVICE Span shifted_right(Span x, Span y) {
+  return of_corners(x, y, [](int64 a, int64 n) { return shifted_right(a, n); });
+}
+// By one number.
+ATTNJIT_DEVICE Span floor_quotient(Span x, int64 y) {
+  const int64 a = floor_quotient(x.first, y), b = floor_quotient(x.last, y);
+  return {smaller(a, b), larger(a, b)};
+}
+ATTNJIT_DEVICE Span floor_remainder(Span x, int64 y) {
+  const bool one_turn = floor_quotient(x.first, y) == floor_quotient(x.last, y);
+  const Span all = {y < 0 ? y + 1 : 0, y < 0 ? 0 : y - 1};
+  return {one_turn ? floor_remainder(x.first, y) : all.first,
+          one_turn ? floor_remainder(x.last, y) : all.last};
+}
+
+// Takes what lies before `from`, or behind `to`, off `keys`; ends stay within them, so that they
+// fit 32 bits.
+ATTNJIT_DEVICE void keep_from(Span& keys, Span from) {
+  keys.first = clamped(from.first, keys.first, keys.last + 1);
+}
+ATTNJIT_DEVICE void keep_to(Span& keys, Span to) {
+  keys.last = clamped(to.last, keys.first - 1, keys.last);
+}
+
+}  // namespace attnjit::kernel::formula

@@ -1,0 +1,79 @@
+#pragma once
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/score/block.cuh"
+#include "attnjit/score/expression_params.h"
+#include "attnjit/score/formula_values.cuh"
+#include "attnjit/score/score_shape.h"
+
+// What the leaves of expressions are: indices, and elements of operands. An index that is outside
+// of its axis reads the element at the nearest end.
+namespace attnjit::kernel::formula {
+
+// The indices that all scores of a block share, or of a line with pack_gqa.
+struct Place {
+  int b, h, g, off, Lq, Lk;
+};
+
+template <ScoreShape kShape, class Params>
+ATTNJIT_DEVICE Place place_of(const Params& params, const Block& block) {
+  const int diagonal = params.bottom_right ? block.bottom_right() : 0;
+  return {.b = block.batch,
+          .h = block.head,
+          .g = block.head / kShape.gqa_ratio,
+          .off = params.offset + diagonal,
+          .Lq = block.query_len + block.dropped_queries,
+          .Lk = block.kv_len + block.dropped_keys};
+}
+
+// An index that is known not to be below 0.
+template <class Int>
+struct Natural {
+  Int value;
+};
+template <class Int>
+ATTNJIT_DEVICE Natural<Int> natural(Int index) {
+  return {index};
+}
+
+// The place that is read. Unsigned, for then its product with a stride takes two instructions.
+template <class Int>
+ATTNJIT_DEVICE uint32 inside(Int index, int size) {
+  return static_cast<uint32>(clamped<Int>(index, 0, size - 1));
+}
+template <class Int>
+ATTNJIT_DEVICE uint32 inside(Natural<Int> index, int size) {
+  return static_cast<uint32>(smaller<Int>(index.value, size - 1));
+}
+
+// The address of an element. Axes are added one by one, so that those which a loop does not change
+// are added ahead of it.
+template <class T, class... Indices>
+ATTNJIT_DEVICE const T* element(const ExpressionOperand& operand, Indices... indices) {
+  const auto* address = static_cast<const uint8*>(operand.data);
+  int axis = 0;
+  ((address += inside(indices, operand.sizes[axis]) * operand.strides[axis], ++axis), ...);
+  return reinterpret_cast<const T*>(address);
+}
+
+template <class... Indices>
+ATTNJIT_DEVICE float read_fp32(const ExpressionOperand& operand, Indices... indices) {
+  return ptx::load_global(element<float>(operand, indices...));
+}
+template <class... Indices>
+ATTNJIT_DEVICE float read_fp16(const ExpressionOperand& operand, Indices... indices) {
+  return ptx::widen<DType::kFloat16>(ptx::load_global(element<uint16>(operand, indices...)));
+}
+template <class... Indices>
+ATTNJIT_DEVICE float read_bf16(const ExpressionOperand& operand, Indices... indices) {
+  return ptx::widen<DType::kBFloat16>(ptx::load_global(element<uint16>(operand, indices...)));
+}
+template <class... Indices>
+ATTNJIT_DEVICE int read_int32(const ExpressionOperand& operand, Indices... indices) {
+  return ptx::load_global(element<int>(operand, indices...));
+}
+template <class... Indices>
+ATTNJIT_DEVICE bool read_bool(const ExpressionOperand& operand, Indices... indices) {
+  return ptx::load_global(element<uint8>(operand, indices...)) != 0;
+}
+
+}  // namespace attnjit::kernel::formula

@@ -1,0 +1,193 @@
+// Expressions on the paths of both passes: masks and scores that people ask for, each feature
+// beside them, and random ones.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "bench.hpp"
+#include "expr/print.hpp"
+#include "unit/expr/random_expression.hpp"
+#include "wgmma_backward.hpp"
+
+namespace attnjit::executor_test::expression_test {
+namespace {
+
+using instance::ProblemSpec;
+
+const std::string kWgmma =
+    R"({"path": "wgmma", "block_q": 64, "block_kv": 32, "num_stages": 2, "pack_gqa": false})";
+const std::string kPacked =
+    R"({"path": "wgmma", "block_q": 64, "block_kv": 32, "num_stages": 2, "pack_gqa": true})";
+
+// Several tiles of rows and keys, the last ones cut.
+const ProblemSpec kSmall = {
+    .batch = 2, .heads_q = 4, .heads_kv = 2, .seqlen_q = 150, .seqlen_kv = 170, .head_dim = 64};
+
+struct Said {
+  const char* score;
+  const char* keep;
+  std::vector<const char*> operands;
+};
+
+ProblemSpec with(ProblemSpec spec, const Said& said) {
+  spec.score = said.score;
+  spec.keep = said.keep;
+  spec.diagonal = Diagonal::kBottomRight;
+  for (const char* operand : said.operands) {
+    spec.operands.push_back(instance::parse_operand(operand));
+  }
+  return spec;
+}
+
+// On mma and on wgmma, with the heads of a kv head apart and packed.
+void check_forward(Bench& bench, ProblemSpec spec) {
+  spec.backward = false;
+  CAPTURE(instance::describe(spec));
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  for (const std::string& config : {std::string("{}"), kWgmma, kPacked}) {
+    CAPTURE(config);
+    CHECK(bench.forward(spec, arch, config) == "");
+  }
+}
+void check_backward(Bench& bench, ProblemSpec spec) {
+  spec.backward = true;
+  CAPTURE(instance::describe(spec));
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  for (const std::string& config : {std::string("{}"), wgmma_backward(64)}) {
+    CAPTURE(config);
+    CHECK(bench.backward(spec, arch, config) == "");
+  }
+}
+
+const Said kMasks[] = {
+    {"", "j <= i + off", {}},
+    {"", "abs(i + off - j) < 20", {}},
+    {"", "j <= i + off && (i + off - j) % 3 == 0", {}},
+    {"", "j <= i + off || j < prefix[b]", {"prefix=int32:b:below/90"}},
+    {"", "row[b, i] == key[b, j]", {"row=int32:b,q:sorted/4", "key=int32:b,k:sorted/4"}},
+    {"",
+     "tin[b, j] <= tin[b, i] && tin[b, i] < tout[b, j]",
+     {"tin=int32:b,k:count", "tout=int32:b,k:below/300"}},
+    {"", "pad[b, j] && (h % 2 == 0 || j <= i)", {"pad=bool:b,k"}},
+    {"", "i // 32 == j // 32 || j < 3", {}},
+};
+const Said kScores[] = {
+    {"3.0 * tanh(s / 3.0)", "", {}},
+    {"s + rel[h, clamp(j - i, -20, 20) + 20]", "", {"rel=fp32:h,41"}},
+    {"s - slope[h] * abs(i + off - j)", "j <= i + off", {"slope=fp32:h"}},
+    {"s * sigmoid(gate)", "", {"gate=fp32"}},
+    {"skip[g, j] ? -inf : s", "", {"skip=bool:g,k"}},
+    {"2.0 * sigmoid(s) + table[h, place[i, j]]", "", {"table=bf16:h,9", "place=int32:q,k:below/9"}},
+    {"s + row[b, i] * key[b, j]", "", {"row=fp32:b,q", "key=fp16:b,k"}},
+    {"abs(s) < 0.5 ? s * s : s", "i != j", {}},
+};
+
+TEST_CASE("expressions: masks, forward") {
+  Bench bench;
+  for (const Said& said : kMasks) check_forward(bench, with(kSmall, said));
+}
+TEST_CASE("expressions: masks, backward") {
+  Bench bench;
+  for (const Said& said : kMasks) check_backward(bench, with(kSmall, said));
+}
+TEST_CASE("expressions: scores, forward") {
+  Bench bench;
+  for (const Said& said : kScores) check_forward(bench, with(kSmall, said));
+}
+TEST_CASE("expressions: scores, backward") {
+  Bench bench;
+  for (const Said& said : kScores) check_backward(bench, with(kSmall, said));
+}
+
+TEST_CASE("expressions: beside mask, bias, softcap, slopes, sink, lengths, packed and paged keys") {
+  Bench bench;
+  const Said said = {"s + rel[h, clamp(j - i, -20, 20) + 20]",
+                     "j <= i + off || key[b, j] == 1",
+                     {"rel=fp32:h,41", "key=int32:b,k:below/3"}};
+  ProblemSpec spec = with(kSmall, said);
+  spec.mask = "b1qk";
+  spec.bias = "1hqk";
+  spec.want_dbias = true;
+  spec.use_sink = true;
+  ProblemSpec forward = spec;
+  forward.want_dbias = false;
+  check_forward(bench, forward);
+  check_backward(bench, spec);
+  spec.mask = spec.bias = "";
+  spec.want_dbias = false;
+  spec.softcap = 2.0f;
+  spec.alibi = "h";
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  check_forward(bench, spec);
+  check_backward(bench, spec);
+  spec.use_seqlens_q = spec.use_seqlens_kv = false;
+  spec.softcap.reset();
+  spec.packed = true;
+  spec.cu_seqlens_q = {0, 60, 150};
+  spec.cu_seqlens_kv = {0, 70, 170};
+  check_forward(bench, spec);
+  check_backward(bench, spec);
+  spec.packed = false;
+  spec.cu_seqlens_q.clear();
+  spec.cu_seqlens_kv.clear();
+  spec.page_size = 64;
+  spec.seqlen_kv = 192;
+  check_forward(bench, spec);
+}
+
+// Of sizes that random indices exceed: they are clamped.
+std::vector<instance::OperandSpec> random_operands(
+    const std::vector<expr::OperandDeclaration>& of) {
+  constexpr const char* kAll[] = {
+      "gate=fp32",           "slope=fp32:40",        "rel=fp32:h,30",   "bias=bf16:b,h,k",
+      "top=int32::below/50", "doc=int32:k:sorted/5", "table=int32:7,k", "pad=bool:b,k",
+      "flag=bool",           "whole=fp16:b,h,9,9"};
+  std::vector<instance::OperandSpec> list;
+  for (const char* text : kAll) {
+    const instance::OperandSpec operand = instance::parse_operand(text);
+    const bool is_read =
+        std::ranges::any_of(of, [&](const auto& each) { return each.name == operand.name; });
+    if (is_read) list.push_back(operand);
+  }
+  return list;
+}
+
+void check_random(std::uint64_t first, std::uint64_t count) {
+  Bench bench;
+  for (std::uint64_t n = first; n < first + count; ++n) {
+    CAPTURE(n);
+    ProblemSpec spec = kSmall;
+    spec.diagonal = n % 2 == 0 ? Diagonal::kBottomRight : Diagonal::kTopLeft;
+    spec.seqlen_q = 40 + static_cast<std::int64_t>(n * 37 % 90);
+    spec.seqlen_kv = 40 + static_cast<std::int64_t>(n * 53 % 110);
+    std::vector<expr::OperandDeclaration> read;
+    const auto add = [&](const expr::Expr& e) {
+      read.insert(read.end(), e.operands().begin(), e.operands().end());
+      return expr::print(e);
+    };
+    if (n % 4 != 3) {  // floats of kernels differ from the reference's at an edge: none of these
+      expr::test::RandomExpressions masks(n, {.depth = 6, .has_floats = false});
+      spec.keep = add(masks.keep());
+    }
+    if (n % 4 != 1) {  // bounded, so that fp32 has digits left
+      expr::test::RandomExpressions scores(n + 1000, {.depth = 5, .is_smooth = true});
+      const std::string factor = add(scores.score()), addend = add(scores.score());
+      spec.score = fmt::format("s * (1.25 + tanh({})) + 2.0 * sigmoid({})", factor, addend);
+    }
+    spec.operands = random_operands(read);
+    if (n % 3 == 0) {
+      check_backward(bench, spec);
+    } else {
+      check_forward(bench, spec);
+    }
+  }
+}
+
+TEST_CASE("expressions: 12 random ones") { check_random(0, 12); }
+TEST_CASE("slow: expressions: 400 random ones") { check_random(0, 400); }
+
+}  // namespace
+}  // namespace attnjit::executor_test::expression_test

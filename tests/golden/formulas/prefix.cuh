@@ -1,0 +1,70 @@
+
+#include "attnjit/score/formula_ranges.cuh"
+#include "attnjit/score/formula_reads.cuh"
+
+namespace attnjit::kernel {
+namespace formula {
+
+// j <= i + off || j < i0[b]
+struct KeepFormula {
+  static constexpr int kOperands = 1;
+  static constexpr bool kUsesHead = false;
+
+  struct Head {
+    int i0;
+  };
+  struct Row {
+    int v0;
+  };
+  struct Key {
+    bool v1;
+  };
+
+  template <class Params>
+  ATTNJIT_DEVICE static Head head(const Params& params, const Place& at) {
+    const auto i0 = read_int32(params.operands[0], natural(at.b));
+    return {i0};
+  }
+  template <class Params>
+  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i) {
+    const auto v0 = i + at.off;
+    return {v0};
+  }
+  template <class Params>
+  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j) {
+    const auto v1 = j < head.i0;
+    return {v1};
+  }
+  template <class Params>
+  ATTNJIT_DEVICE static bool keeps(const Params& params, const Place& at, const Head& head,
+      const Row& row, const Key& key, int i, int j) {
+    return (j <= row.v0) | key.v1;
+  }
+  // Whether anything is known of a tile without a look at its elements.
+  static constexpr bool kKnowsTiles = true;
+  // What it is over rows `i` and keys `j`.
+  template <class Params>
+  ATTNJIT_DEVICE static Truth tile(const Params& params, const Place& at, Span h, Span i, Span j) {
+    const auto i0 = read_int32(params.operands[0], natural(at.b));
+    return (j <= i + at.off) | (j < i0);
+  }
+  static constexpr bool kNarrows = false;
+  // Takes keys away that no row of `i` keeps.
+  template <class Params>
+  ATTNJIT_DEVICE static void narrow(const Params& params, const Place& at, Span i, Span& keys) {
+  }
+  static constexpr bool kPicksKeys = false;
+  // Whether any row may keep key `j`.
+  template <class Params>
+  ATTNJIT_DEVICE static bool reads_key(const Params& params, const Place& at, int j) {
+    bool keeps = true;
+    return keeps;
+  }
+};
+
+}  // namespace formula
+
+using formula::KeepFormula;
+using KeepParams = ExpressionParams<KeepFormula::kOperands>;
+
+}  // namespace attnjit::kernel

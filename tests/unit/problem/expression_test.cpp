@@ -1,0 +1,159 @@
+// Expressions of calls: what is refused and how it is said, and what a problem keeps of them.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "expr/interned.hpp"
+#include "problem/call_shape.hpp"
+#include "problem/manifest_line.hpp"
+#include "problem/plan_key.hpp"
+
+namespace attnjit::problem::expression_test {
+namespace {
+
+void* at(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+// B 2, Hq 4, Hkv 2, Lq 64, Lk 96.
+ForwardArgs call(std::string_view score, std::string_view keep,
+                 std::span<const attnjit::Operand> operands = {}) {
+  ForwardArgs args;
+  args.q = args.out = Tensor::contiguous(at(4096), DType::kBFloat16, {2, 4, 64, 64});
+  args.k = args.v = Tensor::contiguous(at(4096), DType::kBFloat16, {2, 2, 96, 64});
+  if (!score.empty()) args.score = expr::expression(score);
+  if (!keep.empty()) args.keep = expr::expression(keep);
+  args.operands = operands;
+  return args;
+}
+
+attnjit::Operand operand(const char* name, DType dtype, std::vector<std::int64_t> shape,
+                         std::uintptr_t address = 4096) {
+  attnjit::Operand o{.name = name, .rank = static_cast<int>(shape.size()), .tensor = {}};
+  o.tensor = {at(address), dtype, {7, 7, 7, 7}, {1, 1, 1, 1}};
+  std::int64_t stride = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) {
+    o.tensor.shape[axis] = shape[axis];
+    o.tensor.strides[axis] = stride;
+  }
+  return o;
+}
+
+std::string refusal(const ForwardArgs& args) {
+  try {
+    make_problem(args);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kInvalidProblem);
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("names of operands and blanks make no other kernel") {
+  const attnjit::Operand a[] = {operand("doc", DType::kInt32, {2, 96})};
+  const attnjit::Operand b[] = {operand("id", DType::kInt32, {2, 96})};
+  const Problem first = make_problem(call("", "doc[b, i] == doc[b, j]", a));
+  const Problem second = make_problem(call("", "id[b,i]==id[b,j]", b));
+  CHECK(first == second);
+  CHECK(family(first).keep.text() == "keep i0[b, i] == i0[b, j]; int32");
+  CHECK(plan_key(first) == plan_key(second));
+  CHECK(hash(plan_key(first)) == hash(plan_key(second)));
+  CHECK(describe(family(first)).find("{keep i0[b, i] == i0[b, j]; int32}") != std::string::npos);
+  CHECK(plan_key(first) != plan_key(make_problem(call("", ""))));
+}
+
+TEST_CASE("an operand's sizes and strides are run-time arguments, its dtype is not") {
+  const attnjit::Operand wide[] = {operand("rel", DType::kFloat32, {4, 257})};
+  const attnjit::Operand other[] = {operand("rel", DType::kFloat32, {4, 65})};
+  const attnjit::Operand narrow[] = {operand("rel", DType::kBFloat16, {4, 257})};
+  const std::string text = "s + rel[h, j - i + 128]";
+  const Problem problem = make_problem(call(text, "", wide));
+  CHECK(problem.score_operands[0].sizes[1] == 257);
+  CHECK(problem.score_operands[0].strides[0] == 257);
+  CHECK(problem != make_problem(call(text, "", other)));
+  CHECK(plan_key(problem) == plan_key(make_problem(call(text, "", other))));
+  CHECK(plan_key(problem) != plan_key(make_problem(call(text, "", narrow))));
+}
+
+TEST_CASE("both expressions read from one list of operands") {
+  const attnjit::Operand operands[] = {operand("gate", DType::kFloat32, {}),
+                                       operand("doc", DType::kInt32, {1, 96}),
+                                       operand("slope", DType::kFloat32, {4})};
+  const Problem p = make_problem(
+      call("s * gate - slope[h] * abs(i - j)", "doc[b, i] == doc[b, j] || gate > 0", operands));
+  CHECK(p.score_operands[0].argument == 0);
+  CHECK(p.score_operands[1].argument == 2);
+  CHECK(p.keep_operands[0].argument == 1);
+  CHECK(p.keep_operands[0].strides[0] == 0);  // one plane serves every batch element
+  CHECK(p.keep_operands[1].argument == 0);
+  CHECK(p.keep_operands[2] == ExpressionOperand{});
+}
+
+TEST_CASE("what is refused names the operand, or shows the place") {
+  const attnjit::Operand doc[] = {operand("doc", DType::kInt32, {2, 96})};
+  CHECK(refusal(call("", "dog[b, j] == 0", doc)) ==
+        "dog is no index, function or operand; operands are doc\n  dog[b, j] == 0\n  ^");
+  CHECK(refusal(call("", "doc[j] == 0", doc)).find("^") != std::string::npos);
+  CHECK(refusal(call("s > 0", "")).find("^") != std::string::npos);
+  CHECK(refusal(call("", "s > 0")).find("^") != std::string::npos);
+  CHECK(refusal(call("", "j <= i", doc)) == "operand doc: no expression reads it; leave it out");
+  CHECK(refusal(call("", "", doc)) == "operands: 1 without score and keep; expected none");
+  attnjit::Operand broken[] = {doc[0]};
+  broken[0].name = nullptr;
+  CHECK(refusal(call("", "j <= i", broken)) == "operand 0: the name is null");
+  broken[0] = doc[0];
+  broken[0].rank = 5;
+  CHECK(refusal(call("", "j <= i", broken)) == "operand doc: rank is 5; expected 0 to 4");
+  broken[0] = operand("doc", DType::kInt32, {2, 0});
+  CHECK(refusal(call("", "doc[b, j] > 0", broken)) ==
+        "operand doc: axis 1 is 0; expected 1 to 2147483647");
+  broken[0] = operand("doc", DType::kInt32, {2, 96}, 4097);
+  CHECK(refusal(call("", "doc[b, j] > 0", broken)) ==
+        "doc: address 0x1001 is not a multiple of its element size, 4 bytes");
+  const std::vector<attnjit::Operand> many(17, operand("doc", DType::kInt32, {2, 96}));
+  CHECK(refusal(call("", "doc[b, j] > 0", many)) == "operands: 17; expected at most 16");
+}
+
+TEST_CASE("an expression that reads off wants the diagonal named where lengths differ") {
+  ForwardArgs args = call("", "j <= i + off");
+  CHECK(refusal(args) ==
+        "diagonal: unspecified with an expression that reads off; expected top_left or "
+        "bottom_right (they differ when Lq != Lk)");
+  args.diagonal = Diagonal::kBottomRight;
+  CHECK(make_problem(args).bottom_right);
+  args.diagonal_offset = 3;
+  CHECK(make_problem(args).diagonal_offset == 3);
+  args.keep = expr::expression("j <= i");
+  CHECK_FALSE(make_problem(args).bottom_right);
+}
+
+TEST_CASE("calls of one shape have the same expressions and operands, by any name's address") {
+  const std::string name = "doc";
+  const attnjit::Operand a[] = {operand("doc", DType::kInt32, {2, 96}, 4096)};
+  attnjit::Operand b[] = {operand(name.c_str(), DType::kInt32, {2, 96}, 8192)};
+  const ForwardArgs first = call("", "doc[b, j] > 0", a), second = call("", "doc[b, j] > 0", b);
+  CHECK(same_shape(first, second));
+  CHECK(shape_hash(first) == shape_hash(second));
+  b[0].tensor.shape[1] = 95;
+  CHECK_FALSE(same_shape(first, second));
+  b[0] = a[0];
+  b[0].name = "dog";
+  CHECK_FALSE(same_shape(first, second));
+  b[0].name = nullptr;
+  CHECK_FALSE(same_shape(first, second));
+  CHECK_FALSE(same_shape(first, call("", "doc[b, j] > 1", a)));
+  CHECK_FALSE(same_shape(first, call("", "doc[b, j] > 0")));
+}
+
+TEST_CASE("a manifest line names the operands by their places") {
+  const attnjit::Operand operands[] = {operand("rel", DType::kFloat32, {4, 257}),
+                                       operand("doc", DType::kInt32, {2, 96})};
+  const std::string line = manifest_line(
+      make_problem(call("s + rel[h, j - i]", "doc[b, i] == doc[b, j]", operands)));
+  CHECK(line.find(R"("score":"s + x0[h, j - i]")") != std::string::npos);
+  CHECK(line.find(R"("keep":"x1[b, i] == x1[b, j]")") != std::string::npos);
+  CHECK(line.find(R"("operands":["x0=fp32:4,257","x1=int32:2,96"])") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace attnjit::problem::expression_test
