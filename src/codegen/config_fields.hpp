@@ -6,6 +6,7 @@
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
+#include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
 #include "base/fields.hpp"
 
@@ -18,6 +19,11 @@ constexpr auto fields(const MaskToBitsConfig*) {
   return base::fields_of<C>(
       base::Field{"per_pair", &C::per_pair}, base::Field{"vectorized", &C::vectorized},
       base::Field{"by_rows", &C::by_rows}, base::Field{"by_keys", &C::by_keys});
+}
+
+constexpr auto fields(const OperandRangesConfig*) {
+  using C = OperandRangesConfig;
+  return base::fields_of<C>(base::Field{"num_warps", &C::num_warps});
 }
 
 constexpr auto fields(const PackedOrderConfig*) {

@@ -39,16 +39,7 @@ std::vector<Range> ranges_of(const Expr& e, const expr::FloatRange& floats) {
   // A number of the call's, and the difference of the lengths.
   box.indices[Index::kOffset] = {-2 * kLength, 2 * kLength};
   box.score = floats;
-  std::vector<expr::OperandRanges> operands;
-  for (const expr::OperandDeclaration& operand : e.operands()) {
-    expr::OperandRanges ranges;
-    ranges.shape.fill(kInt32.last);
-    const Range elements = operand.type == Type::kFloat ? Range::of(floats)
-                           : operand.type == Type::kInt ? Range::of(kInt32)
-                                                        : Range::of_bool(true, true);
-    ranges.read = [elements](std::span<const IntRange>) { return elements; };
-    operands.push_back(std::move(ranges));
-  }
+  const std::vector<expr::OperandRanges> operands = expr::unknown_operands(e, floats);
   box.operands = operands;
   return expr::ranges_of_nodes(e, box);
 }
@@ -111,6 +102,22 @@ Uses varying(bool packs_heads) {
 bool Formula::is_narrow(int place) const {
   const IntRange& ints = range(place).ints;
   return kInt32.contains(ints.first) && kInt32.contains(ints.last);
+}
+
+std::optional<std::size_t> Formula::varying_axis(const expr::Node& read) const {
+  std::optional<std::size_t> found;
+  for (std::size_t axis = 0; axis < read.num_args; ++axis) {
+    if (!varies(read.args[axis])) continue;
+    if (found) return std::nullopt;
+    found = axis;
+  }
+  return found;
+}
+
+bool Formula::has_range(const expr::Node& read) const {
+  const std::size_t operand = operands[static_cast<std::size_t>(read.operand)];
+  const auto found = std::ranges::find(ranged, operand, &RangedAxis::operand);
+  return found != ranged.end() && varying_axis(read) == found->axis;
 }
 
 bool Formula::may_wrap(int place) const { return range(place).ints == IntRange{}; }

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,13 @@ enum class Level {
 /// their own.
 expr::Uses varying(bool packs_heads);
 
+/// The axis of an operand along which a prepass writes its elements one after another, and the
+/// range of each kRangeElements of them.
+struct RangedAxis {
+  std::size_t operand;  ///< its number in the kernel
+  std::size_t axis;
+};
+
 /// An expression as it is rendered: what is known of its parts, and which of them get names.
 struct Formula {
   expr::Expr e;
@@ -32,6 +40,7 @@ struct Formula {
   std::vector<bool> kept;             ///< whether a finer level uses the part
   std::vector<std::size_t> operands;  ///< of `e`, as numbers of the kernel's operands
   std::vector<DType> dtypes;          ///< of these
+  std::vector<RangedAxis> ranged{};   ///< of the operands that have one
 
   const expr::Node& node(int place) const { return e.node(place); }
   template <class T>
@@ -48,6 +57,10 @@ struct Formula {
   /// Whether the int at `place` always fits 32 bits, or may exceed 64.
   bool is_narrow(int place) const;
   bool may_wrap(int place) const;
+  /// The only axis of a read whose index differs between the pairs of a tile.
+  std::optional<std::size_t> varying_axis(const expr::Node& read) const;
+  /// Whether that is the ranged axis of its operand.
+  bool has_range(const expr::Node& read) const;
   /// Whether the value differs between the pairs of a tile.
   bool varies(int place) const { return (at(uses, place) & varying(packs_heads)) != 0; }
 };

@@ -99,8 +99,8 @@ std::string functions_by_level(const Formula& f, std::span<const PairFunction> f
   std::string all = struct_of(f, "Head", Level::kHead) + struct_of(f, "Row", Level::kRow) +
                     struct_of(f, "Key", Level::kKey) + '\n';
   all += maker_of(f, "Head", Level::kHead, "");
-  all += maker_of(f, "Row", Level::kRow, ", const Head& head, int i");
-  all += maker_of(f, "Key", Level::kKey, ", const Head& head, int j");
+  all += maker_of(f, "Row", Level::kRow, ", const Head& head, int i, Along along");
+  all += maker_of(f, "Key", Level::kKey, ", const Head& head, int j, Along along");
   for (const PairFunction& function : functions) all += function_of(f, function);
   return all;
 }

@@ -27,6 +27,20 @@ std::optional<int> low_bits(const Node& node) {
 
 }  // namespace
 
+std::vector<RangedAxis> ranged_axes(const expr::Interned& keep, bool packs_heads) {
+  const Formula f = make_formula(keep.expression, keep, packs_heads);
+  std::vector<RangedAxis> found;
+  for (const Node& node : f.e.nodes()) {
+    if (!node.is(Op::kRead) || node.type == Type::kFloat) continue;
+    const std::size_t operand = f.operands[static_cast<std::size_t>(node.operand)];
+    const std::optional<std::size_t> axis = f.varying_axis(node);
+    if (axis && std::ranges::find(found, operand, &RangedAxis::operand) == found.end()) {
+      found.push_back({operand, *axis});
+    }
+  }
+  return found;
+}
+
 FormulaRanges::FormulaRanges(const Formula& formula, Names names)
     : FormulaText(formula, std::move(names)), unknown_(formula.e.nodes().size()) {
   for (std::size_t n = 0; n < unknown_.size(); ++n) {
@@ -34,12 +48,17 @@ FormulaRanges::FormulaRanges(const Formula& formula, Names names)
   }
 }
 
+bool FormulaRanges::has_range(const Node& read) const {
+  return f_.has_range(read) && !is_unknown(read.args[*f_.varying_axis(read)]);
+}
+
 // Of what varies.
 bool FormulaRanges::find_unknown(int place) const {
   const Node& node = f_.node(place);
   const auto arg_varies = [&](std::size_t n) { return f_.varies(node.args[n]); };
   const auto arg_unknown = [&](std::size_t n) { return is_unknown(node.args[n]); };
-  if (node.is(Op::kRead) || node.type == Type::kFloat) return true;
+  if (node.is(Op::kRead)) return !has_range(node);
+  if (node.type == Type::kFloat) return true;
   if (node.type == Type::kInt && f_.may_wrap(place)) return true;
   for (std::size_t n = 0; n < node.num_args; ++n) {
     if (f_.node(node.args[n]).type == Type::kFloat && arg_varies(n)) return true;
@@ -74,11 +93,23 @@ std::string FormulaRanges::name_of(int place) const {
   return fmt::format("Span({}, {})", int_text(ints.first), int_text(ints.last));
 }
 
+FormulaText::Part FormulaRanges::range_of(const Node& read) const {
+  std::string args =
+      fmt::format("params.operands[{}]", f_.operands[static_cast<std::size_t>(read.operand)]);
+  for (const int index : read.arguments()) {
+    args += ", " + (f_.varies(index) ? fmt::format("Span({})", text(index)) : text(index));
+  }
+  const char* function = read.type == Type::kBool ? "truth_of" : "range_of";
+  return {fmt::format("{}({})", function, args), kPrimary};
+}
+
 FormulaText::Part FormulaRanges::part(int place) const {
   if (!f_.varies(place)) return FormulaText::part(place);
   if (is_unknown(place)) return {name_of(place), kPrimary};
   const Node& node = f_.node(place);
   switch (node.op) {
+    case Op::kRead:
+      return range_of(node);
     case Op::kIndex:
       return {expr::name(static_cast<Index>(node.payload)), kPrimary};
     case Op::kFloorDivide:

@@ -3,10 +3,14 @@
 
 namespace attnjit::codegen {
 
+/// Those of the ints and bools that `keep` reads at places which differ along one axis between the
+/// rows or keys of a tile; of an operand that it reads along several axes, the first one.
+std::vector<RangedAxis> ranged_axes(const expr::Interned& keep, bool packs_heads);
+
 /// Parts of a formula as their ranges over the rows and keys of a tile, which score/
 /// formula_ranges.cuh computes: i, j and, with pack_gqa, h are ranges, what does not vary
 /// over the tile is a value as ever. Of floats that vary, and of elements that differ between rows
-/// or keys, nothing is known.
+/// or keys along another axis than a ranged one, nothing is known.
 class FormulaRanges : public FormulaText {
  public:
   FormulaRanges(const Formula& formula, Names names);
@@ -21,6 +25,8 @@ class FormulaRanges : public FormulaText {
 
  private:
   bool find_unknown(int place) const;
+  bool has_range(const expr::Node& read) const;
+  Part range_of(const expr::Node& read) const;
 
   std::vector<bool> unknown_;
 };

@@ -101,7 +101,24 @@ FormulaText::Part FormulaText::leaf(const Node& node) const {
   return {text, text[0] == '-' ? kPrefix : kPrimary};
 }
 
+// Rows and keys lie in the lines of an operand, other indices may exceed them.
+bool FormulaText::is_in_line(const Node& read) const {
+  if (!f_.has_range(read)) return false;
+  const Node& index = f_.node(read.args[*f_.varying_axis(read)]);
+  return index == expr::index(Index::kRow) || index == expr::index(Index::kKey);
+}
+
+FormulaText::Part FormulaText::line(const Node& read) const {
+  const auto operand = static_cast<std::size_t>(read.operand);
+  std::string args = fmt::format("params.operands[{}]", f_.operands[operand]);
+  for (const int index : read.arguments()) {
+    args += ", " + (f_.varies(index) ? std::string("along") : text(index));
+  }
+  return {fmt::format("line_{}({})", base::word(f_.dtypes[operand]), args), kPrimary};
+}
+
 FormulaText::Part FormulaText::read(const Node& node) const {
+  if (is_in_line(node)) return line(node);
   const auto operand = static_cast<std::size_t>(node.operand);
   std::string args = fmt::format("params.operands[{}]", f_.operands[operand]);
   for (const int index : node.arguments()) {

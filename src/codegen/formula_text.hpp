@@ -48,6 +48,8 @@ class FormulaText {
   /// An argument of a function that is overloaded on its type.
   std::string typed_argument(int place, std::size_t n) const;
   Part leaf(const expr::Node& node) const;
+  bool is_in_line(const expr::Node& read) const;
+  Part line(const expr::Node& read) const;
   Part read(const expr::Node& node) const;
   Part logic(int place) const;
   Part int_operation(int place) const;

@@ -26,12 +26,15 @@ std::string own_name(const Formula& f, int place) { return f.name(place); }
 /// Writes what a keep expression says of more than a pair.
 class KeepCode {
  public:
-  KeepCode(const expr::Interned& keep, bool packs_heads)
-      : keep_(keep), packs_heads_(packs_heads), terms_(expr::conjuncts(keep.expression)) {}
+  KeepCode(const expr::Interned& keep, bool packs_heads, const std::vector<RangedAxis>& ranged)
+      : keep_(keep),
+        packs_heads_(packs_heads),
+        ranged_(ranged),
+        terms_(expr::conjuncts(keep.expression)) {}
 
   // What the rows and keys of a tile are to the expression.
   std::string tile() const {
-    const Formula f = make_formula(keep_.expression, keep_, packs_heads_);
+    const Formula f = formula(keep_.expression);
     const FormulaRanges ranges(f, [&f](int place) { return own_name(f, place); });
     const int root = f.e.root();
     const bool knows = !ranges.is_unknown(root) || !f.varies(root);
@@ -74,7 +77,7 @@ class KeepCode {
     std::string body;
     for (const Expr& term : expr::key_conjuncts(keep_.expression)) {
       if (has_shared_bounds(term)) continue;
-      const Formula f = make_formula(term, keep_, packs_heads_);
+      const Formula f = formula(term);
       const FormulaText text(f, [&f](int place) { return own_name(f, place); });
       const int root = f.e.root();
       body += fmt::format("    {{\n{}      keeps &= {};\n    }}\n",
@@ -85,12 +88,19 @@ class KeepCode {
         "  // Whether any row may keep key `j`.\n"
         "  template <class Params>\n"
         "  ATTNJIT_DEVICE static bool reads_key(const Params& params, const Place& at, int j) {{\n"
+        "    [[maybe_unused]] const Along along = {{j, 0}};\n"
         "    bool keeps = true;\n{}    return keeps;\n  }}\n",
         !body.empty(), body);
   }
 
  private:
   static constexpr const char* kInBlock = "      ";
+
+  Formula formula(const Expr& e) const {
+    Formula f = make_formula(e, keep_, packs_heads_);
+    f.ranged = ranged_;
+    return f;
+  }
 
   static std::string known_lines(const Formula& f, const FormulaRanges& ranges,
                                  const std::vector<int>& places, std::string_view indent = "    ") {
@@ -102,7 +112,7 @@ class KeepCode {
   }
 
   std::string bound(const Expr& e, const char* side) const {
-    const Formula f = make_formula(e, keep_, packs_heads_);
+    const Formula f = formula(e);
     const FormulaRanges ranges(f, [&f](int place) { return own_name(f, place); });
     const int root = f.e.root();
     if (ranges.is_unknown(root)) return "";
@@ -113,6 +123,7 @@ class KeepCode {
 
   const expr::Interned& keep_;
   const bool packs_heads_;
+  const std::vector<RangedAxis>& ranged_;
   const std::vector<Expr> terms_;
 };
 
@@ -120,11 +131,12 @@ class KeepCode {
 
 std::string keep_formula(const expr::Interned& keep, bool packs_heads) {
   const int root = keep.expression.root();
-  const Formula f = make_formula(keep.expression, keep, packs_heads, std::array{root});
+  Formula f = make_formula(keep.expression, keep, packs_heads, std::array{root});
+  f.ranged = ranged_axes(keep, packs_heads);
   const PairFunction keeps{"bool", "keeps", "", {root}, [](const std::vector<std::string>& roots) {
                              return fmt::format("    return {};\n", roots[0]);
                            }};
-  const KeepCode code(keep, packs_heads);
+  const KeepCode code(keep, packs_heads, f.ranged);
   return fmt::format(
       "\n"
       "#include \"attnjit/score/formula_ranges.cuh\"\n"

@@ -27,6 +27,12 @@ kernel::MaskToBitsConfig mask_to_bits_config(const problem::MaskKey& key) {
           .by_keys = key.by_keys};
 }
 
+std::optional<kernel::OperandRangesConfig> operand_ranges_config(
+    const std::vector<RangedAxis>& axes) {
+  if (axes.empty()) return std::nullopt;
+  return kernel::OperandRangesConfig{.num_warps = 8};
+}
+
 std::optional<kernel::PackedOrderConfig> packed_order_config(const Family& family,
                                                              const ForwardFacts& forward) {
   if (!family.packed || !forward.persistent) return std::nullopt;

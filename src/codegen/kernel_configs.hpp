@@ -8,7 +8,9 @@
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
+#include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
+#include "codegen/formula_ranges.hpp"
 #include "codegen/kernels/main_kernels.hpp"
 #include "problem/mask_problem.hpp"
 #include "problem/merge_problem.hpp"
@@ -22,6 +24,9 @@ namespace attnjit::codegen {
 std::optional<kernel::MaskToBitsConfig> mask_to_bits_config(const problem::Family& family);
 /// The same that packs one for calls to come.
 kernel::MaskToBitsConfig mask_to_bits_config(const problem::MaskKey& key);
+/// The prepass that finds the ranges of operands of a keep expression; none where `axes` is empty.
+std::optional<kernel::OperandRangesConfig> operand_ranges_config(
+    const std::vector<RangedAxis>& axes);
 /// The kernel that orders the blocks of rows of packed sequences; none where the forward numbers
 /// them itself.
 std::optional<kernel::PackedOrderConfig> packed_order_config(const problem::Family& family,

@@ -51,6 +51,12 @@ Source render_mask_to_bits(const kernel::MaskToBitsConfig& config, const Templat
                 config, kThreads, templates);
 }
 
+Source render_operand_ranges(const kernel::OperandRangesConfig& config,
+                             const TemplateSet& templates) {
+  return render({"operand_ranges", "prepass/operand_ranges.cuh", "operand_ranges", "OperandRanges"},
+                fmt::format("operand_ranges | w{}", config.num_warps), config, kThreads, templates);
+}
+
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates) {
   return render({"packed_order", "prepass/packed_order.cuh", "packed_order", "PackedOrder"},
                 fmt::format("packed_order q{} heads{}{}", config.block_q, config.pack_gqa_heads,

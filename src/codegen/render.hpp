@@ -7,6 +7,8 @@ namespace attnjit::codegen {
 /// The sources of the kernels beside the main ones. Each has one parameter, the struct that is
 /// called as its config.
 Source render_mask_to_bits(const kernel::MaskToBitsConfig& config, const TemplateSet& templates);
+Source render_operand_ranges(const kernel::OperandRangesConfig& config,
+                             const TemplateSet& templates);
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates);
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                               const TemplateSet& templates);

@@ -35,6 +35,7 @@ void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const 
     add_bit_mask(memory, problem.mask, launch::mask_layout(*plan.mask_to_bits, problem),
                  values.mask_to_bits.words, TensorRole::kOutput);
   }
+  add_operand_ranges(memory, plan, values.operand_ranges, problem);
   if (plan.packed_order && arguments.runs(launch::ForwardStep::kPackedOrder)) {
     const kernel::PackedWork& work = values.packed_order.work;
     add_array(memory, "order", work.tiles, std::int64_t{layout.grid.q_tiles} + 1,

@@ -14,6 +14,7 @@
 #include "executor/global_memory.hpp"
 #include "launch/forward_plan_spec.hpp"
 #include "launch/mask_plan.hpp"
+#include "launch/operand_ranges.hpp"
 #include "problem/call_members.hpp"
 
 namespace attnjit::executor {
@@ -55,6 +56,20 @@ inline void add_prepared_mask(GlobalMemory& memory, const problem::Problem& prob
   if (!problem.mask_prepared) return;
   add_bit_mask(memory, problem.mask, launch::prepared_layout(problem, *args.prepared_mask),
                args.prepared_mask->data, TensorRole::kInput);
+}
+
+/// What the prepass writes of the operands of a keep expression.
+template <class Plan>
+void add_operand_ranges(GlobalMemory& memory, const Plan& plan,
+                        const kernel::OperandRangesParams& prepass,
+                        const problem::Problem& problem) {
+  if (!plan.operand_ranges) return;
+  const launch::OperandRangesLayout layout =
+      launch::operand_ranges_layout(plan.ranged_axes, problem);
+  add_array(memory, "ranges of operands", prepass.operands[0].ranges, layout.ranges,
+            sizeof(kernel::IntRange), TensorRole::kOutput);
+  add_array(memory, "lines of operands", prepass.operands[0].lines,
+            layout.ranges * kernel::kRangeElements, sizeof(kernel::int32), TensorRole::kOutput);
 }
 
 /// Batch elements or packed sequences.

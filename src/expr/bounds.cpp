@@ -1,8 +1,10 @@
 #include "expr/bounds.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "expr/interval.hpp"
 #include "expr/linear.hpp"
 #include "expr/simplify.hpp"
 
@@ -157,6 +159,26 @@ std::vector<Expr> key_conjuncts(const Expr& keep) {
   std::vector<Expr> found = conjuncts(keep);
   std::erase_if(found, [](const Expr& term) { return (uses(term) & ~kKeyUses) != 0; });
   return found;
+}
+
+BoundedSides bounded_sides(const Expr& keep) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 20;
+  constexpr IntRange kFirst{0, 63}, kLast{kMany - 64, kMany - 1};
+  constexpr IntRange kAny{0, std::numeric_limits<std::int32_t>::max()};
+  const std::vector<OperandRanges> operands = unknown_operands(keep, {.may_be_nan = true});
+  const auto drops = [&](const IntRange& rows, const IntRange& keys) {
+    Box box;
+    for (const Index index : {Index::kBatch, Index::kHeadQ, Index::kHeadKv}) {
+      box.indices[index] = kAny;
+    }
+    box.indices[Index::kRow] = rows;
+    box.indices[Index::kKey] = keys;
+    box.indices[Index::kOffset] = {0, 0};
+    box.indices[Index::kNumQueries] = box.indices[Index::kNumKeys] = {kMany, kMany};
+    box.operands = operands;
+    return truth(keep, box) == Truth::kNever;
+  };
+  return {.left = drops(kLast, kFirst), .right = drops(kFirst, kLast)};
 }
 
 }  // namespace attnjit::expr

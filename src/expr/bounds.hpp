@@ -27,4 +27,13 @@ KeyBounds key_bounds(const Expr& keep);
 /// by these: a key that one of them drops is known to be unread.
 std::vector<Expr> key_conjuncts(const Expr& keep);
 
+/// Whether rows keep no keys past a bound to the right of which first rows keep none, and none
+/// ahead of one to the left of which last rows keep none.
+struct BoundedSides {
+  bool left = false, right = false;
+};
+
+/// Those of `keep` where rows and keys are many, as intervals prove it.
+BoundedSides bounded_sides(const Expr& keep);
+
 }  // namespace attnjit::expr

@@ -71,7 +71,8 @@ Ref Ref::of(Kind kind, const Expr& e, std::vector<DType> dtypes) {
   for (std::size_t n = 0; n < dtypes.size(); ++n) {
     text += fmt::format("{}{}", n == 0 ? kSeparator : ", ", base::word(dtypes[n]));
   }
-  return RefTable::keep({kind, e, std::move(dtypes), uses(e), std::move(text)});
+  const BoundedSides bounded = kind == Kind::kKeep ? bounded_sides(e) : BoundedSides{};
+  return RefTable::keep({kind, e, std::move(dtypes), uses(e), bounded, std::move(text)});
 }
 
 Ref Ref::parse(std::string_view text) {

@@ -7,6 +7,7 @@
 
 #include "attnjit/expression.hpp"
 #include "attnjit/tensor.hpp"
+#include "expr/bounds.hpp"
 #include "expr/make.hpp"
 
 namespace attnjit::expr {
@@ -17,6 +18,7 @@ struct Interned {
   Expr expression;
   std::vector<DType> dtypes;  ///< of its operands, in its order
   Uses uses;                  ///< what its value depends on
+  BoundedSides bounded;       ///< of a keep expression
   std::string text;           ///< "keep i0[b, i] == i1[b, j]; int32, int32"
 };
 

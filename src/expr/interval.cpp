@@ -163,6 +163,22 @@ std::vector<Range> ranges_of_nodes(const Expr& e, const Box& box) {
   return ranges;
 }
 
+std::vector<OperandRanges> unknown_operands(const Expr& e, const FloatRange& floats) {
+  constexpr IntRange kInt32{std::numeric_limits<std::int32_t>::min(),
+                            std::numeric_limits<std::int32_t>::max()};
+  std::vector<OperandRanges> operands;
+  for (const OperandDeclaration& operand : e.operands()) {
+    OperandRanges ranges;
+    ranges.shape.fill(kInt32.last);
+    const Range elements = operand.type == Type::kFloat ? Range::of(floats)
+                           : operand.type == Type::kInt ? Range::of(kInt32)
+                                                        : Range::of_bool(true, true);
+    ranges.read = [elements](std::span<const IntRange>) { return elements; };
+    operands.push_back(std::move(ranges));
+  }
+  return operands;
+}
+
 Range range(const Expr& e, const Box& box) { return ranges_of_nodes(e, box).back(); }
 
 Truth truth(const Expr& e, const Box& box) {

@@ -49,6 +49,9 @@ struct OperandRanges {
   std::function<Range(std::span<const IntRange>)> read;
 };
 
+/// Operands of any size whose elements may be any of their types, floats of `floats`.
+std::vector<OperandRanges> unknown_operands(const Expr& e, const FloatRange& floats);
+
 /// A set of points. `operands` are those of the expression, in its order.
 struct Box {
   PerIndex<IntRange> indices;

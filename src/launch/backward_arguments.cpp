@@ -7,6 +7,7 @@
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_plan.hpp"
+#include "launch/operand_ranges.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -34,6 +35,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   set_scores(problem, args);
   set_feature_values(problem.forward, args.forward, codegen::Pass::kBackward, values_.features);
   set_mask(problem.forward, args);
+  if (spec.operand_ranges) set_ranges(problem.forward);
   set_preprocess(problem, args);
   set_sums(problem.forward);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone)
@@ -138,6 +140,16 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
   static_cast<kernel::BackwardMaskParams&>(bits) = bit_mask(problem, layout, memory);
   values_.mask_to_bits = mask_to_bits_params(problem.mask, args.forward.mask->data, layout, memory);
   set_shape(BackwardStep::kMaskToBits, mask_to_bits_blocks(problem.mask));
+}
+
+void BackwardArguments::set_ranges(const problem::Problem& problem) {
+  set_operand_ranges(spec_.ranged_axes, problem, at<std::byte>(layout_.operand_ranges),
+                     values_.features.keep, values_.operand_ranges);
+  if (problem.has_rows() && problem.seqlen_kv > 0) {
+    set_shape(
+        BackwardStep::kOperandRanges,
+        spec_.operand_ranges->num_blocks(operand_ranges_layout(spec_.ranged_axes, problem).ranges));
+  }
 }
 
 void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
@@ -325,6 +337,7 @@ void BackwardArguments::list_parameters() {
   list(BackwardStep::kDq, {&values_.dq}, features);
   list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias}, features);
   list(BackwardStep::kMaskToBits, {&values_.mask_to_bits});
+  list(BackwardStep::kOperandRanges, {&values_.operand_ranges});
   list(BackwardStep::kPreprocess, {&values_.preprocess});
   list(BackwardStep::kDqSum, {&values_.dq_sum});
   list(BackwardStep::kDkSum, {&values_.dk_sum});

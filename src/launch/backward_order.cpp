@@ -57,7 +57,7 @@ void order_work_tiles(BackwardGrid& grid, const BackwardPlanSpec& spec,
                       const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   if (grid.kv_tiles == 0 || grid.q_tiles == 0) return;
-  const bool causal = p.bounded_right && !p.bounded_left;
+  const bool causal = problem::rows_rise(p);
   const DqOrder order = spec.dkv.dq_order;
   // kv heads whose tiles the device holds at a time
   const std::int64_t wave = spec.block_slots / grid.kv_tiles;

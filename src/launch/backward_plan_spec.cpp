@@ -7,6 +7,7 @@
 #include "launch/bit_mask.hpp"
 #include "launch/dbias_shares.hpp"
 #include "launch/grid.hpp"
+#include "launch/operand_ranges.hpp"
 #include "launch/query_splits.hpp"
 
 namespace attnjit::launch {
@@ -60,6 +61,10 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                         .sink_sum = codegen::sink_sum_config(family)};
   spec.dkv = codegen::facts(spec.dkv_kernel);
   spec.mask_to_bits = codegen::mask_to_bits_config(family, tunables, spec.dkv);
+  if (family.scores.keep) {
+    spec.ranged_axes = codegen::ranged_axes(*family.scores.keep, false);
+    spec.operand_ranges = codegen::operand_ranges_config(spec.ranged_axes);
+  }
   if (tunables.dq_method == DqMethod::kKernel)
     spec.dq_kernel = codegen::dq_kernel(family, tunables);
   if (tunables.dbias_method == DbiasMethod::kKernel) {
@@ -74,6 +79,11 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   if (spec.mask_to_bits) {
     add(BackwardStep::kMaskToBits, codegen::render_mask_to_bits(*spec.mask_to_bits, templates),
         *spec.mask_to_bits, spec.mask_to_bits->shared_bytes());
+  }
+  if (spec.operand_ranges) {
+    add(BackwardStep::kOperandRanges,
+        codegen::render_operand_ranges(*spec.operand_ranges, templates), *spec.operand_ranges,
+        spec.operand_ranges->shared_bytes());
   }
   if (!spec.dkv.reads_out) {
     const auto preprocess = codegen::preprocess_config(family, tunables, spec.dkv);
@@ -190,6 +200,9 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
   if (spec.mask_to_bits) layout.mask = take(mask_layout(*spec.mask_to_bits, p).bytes);
+  if (spec.operand_ranges) {
+    layout.operand_ranges = take(operand_ranges_layout(spec.ranged_axes, p).bytes);
+  }
   if (layout.grid.dbias_shares > 1 &&
       (dbias == DbiasMethod::kKernel || dbias == DbiasMethod::kPerBlock)) {
     layout.dbias_partials =

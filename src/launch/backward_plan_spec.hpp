@@ -9,22 +9,23 @@ namespace attnjit::launch {
 
 /// The kernels of a backward, in the order in which they run.
 enum class BackwardStep {
-  kMaskToBits,  ///< where there is a mask over keys that is not prepared
-  kPreprocess,  ///< rows, and sums set to zero; not where kDkv computes delta
-  kDkv,         ///< dk and dv, and what else the tunables give it
-  kDq,          ///< dq, where it has a kernel of its own
-  kDqSum,       ///< rounds dq, where it is added up
-  kDkSum,       ///< rounds dk; runs where queries are split
-  kDvSum,       ///< rounds dv; runs where queries are split
-  kDbias,       ///< dbias, where it has a kernel of its own
-  kBiasSum,     ///< reduces and rounds dbias; beside kDbias it runs where that has shares
-  kSinkSum,     ///< adds up dsink
+  kMaskToBits,     ///< where there is a mask over keys that is not prepared
+  kOperandRanges,  ///< where a keep expression reads ints or bools by rows or by keys
+  kPreprocess,     ///< rows, and sums set to zero; not where kDkv computes delta
+  kDkv,            ///< dk and dv, and what else the tunables give it
+  kDq,             ///< dq, where it has a kernel of its own
+  kDqSum,          ///< rounds dq, where it is added up
+  kDkSum,          ///< rounds dk; runs where queries are split
+  kDvSum,          ///< rounds dv; runs where queries are split
+  kDbias,          ///< dbias, where it has a kernel of its own
+  kBiasSum,        ///< reduces and rounds dbias; beside kDbias it runs where that has shares
+  kSinkSum,        ///< adds up dsink
 };
 
 /// The backward as an ordered list of kernels. Needs no GPU.
 struct BackwardPlanSpec {
   using Kind = BackwardStep;
-  static constexpr std::size_t kKinds = 10;
+  static constexpr std::size_t kKinds = 11;
 
   problem::BackwardFamily family;
   codegen::BackwardTunables tunables;
@@ -35,6 +36,8 @@ struct BackwardPlanSpec {
   std::optional<codegen::DqKernel> dq_kernel;
   std::optional<codegen::DbiasKernel> dbias_kernel;
   std::optional<kernel::MaskToBitsConfig> mask_to_bits;
+  std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
+  std::optional<kernel::OperandRangesConfig> operand_ranges;
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
@@ -115,6 +118,7 @@ struct BackwardLayout {
   std::size_t ds_rows = 0;                   ///< where dbias does not vary over keys
   std::size_t dsink_rows = 0;                ///< where dsink is wanted
   std::size_t mask = 0;                      ///< as bits, see BitMaskLayout
+  std::size_t operand_ranges = 0;            ///< of the operands of a keep expression
   std::size_t dbias_partials = 0;  ///< of planes or shares kept apart; else one of the sums
 
   // Sums and counts that are set to zero before the first kernel.

@@ -93,6 +93,9 @@ kernel::ExpressionParams<kernel::kMaxExpressionOperands> expression_params(
     }
     const auto argument = static_cast<std::size_t>(from.argument);
     to.data = is_empty ? args.q.data : args.operands[argument].tensor.data;
+    to.ranges = nullptr;
+    to.lines = nullptr;
+    to.length = 0;
   }
   return params;
 }

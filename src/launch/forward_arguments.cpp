@@ -5,6 +5,7 @@
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_plan.hpp"
+#include "launch/operand_ranges.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -29,7 +30,7 @@ void share_out_work(const problem::Problem& problem, const ForwardGrid& grid, ke
 kernel::PackedCosts packed_costs(const problem::Problem& p, const kernel::BandParams& band) {
   const auto bound = static_cast<kernel::int32>(problem::kMaxSeqlen);
   const bool bounded = p.bounded_left && p.bounded_right;
-  return {.rising = p.bounded_right,
+  return {.rising = p.bounded_right || problem::rows_rise(p),
           .bottom_right = band.bottom_right,
           .ahead = p.bounded_right ? band.right : 0,
           .widest = bounded ? std::clamp(band.left + band.right + 1, 0, bound) : bound};
@@ -50,6 +51,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   set_feature_values(problem, args, codegen::Pass::kForward, values_.features);
   if (spec.max_logits) set_maxima(problem, args, layout, base);
   if (spec.mask_to_bits) set_mask(spec, problem, args, layout, base);
+  if (spec.operand_ranges) set_ranges(spec, problem, layout, base);
   if (problem.mask_prepared) {
     const PreparedMask& mask = *args.prepared_mask;
     values_.features.bit_mask = {bit_mask(problem, prepared_layout(problem, mask), mask.data).bits,
@@ -144,6 +146,16 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
   set_shape(ForwardStep::kMaskToBits, mask_to_bits_blocks(problem.mask));
 }
 
+void ForwardArguments::set_ranges(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                                  const WorkspaceLayout& layout, std::byte* workspace) {
+  set_operand_ranges(spec.ranged_axes, problem, workspace + layout.operand_ranges,
+                     values_.features.keep, values_.operand_ranges);
+  if (!runs(ForwardStep::kForward)) return;
+  set_shape(
+      ForwardStep::kOperandRanges,
+      spec.operand_ranges->num_blocks(operand_ranges_layout(spec.ranged_axes, problem).ranges));
+}
+
 void ForwardArguments::set_order(const problem::Problem& problem, const WorkspaceLayout& layout,
                                  kernel::int32 blocks, std::byte* workspace) {
   kernel::PackedSequencesParams& sequences = values_.features.sequences;
@@ -184,6 +196,7 @@ void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
     list(ForwardStep::kForward, {&values_.forward}, values_.features);
   }
   list(ForwardStep::kMaskToBits, {&values_.mask_to_bits});
+  list(ForwardStep::kOperandRanges, {&values_.operand_ranges});
   list(ForwardStep::kPackedOrder, {&values_.packed_order});
   list(ForwardStep::kCombine, {&values_.combine});
   list(ForwardStep::kMaxLogits, {&values_.max_logits});

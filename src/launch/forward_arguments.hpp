@@ -4,6 +4,7 @@
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/params.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
+#include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
 #include "launch/forward_plan_spec.hpp"
 #include "launch/kernels/forward_kernels.hpp"
@@ -29,6 +30,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
     kernel::ForwardSingleTileParams single_tile;
     codegen::FeatureValues features{};
     kernel::MaskToBitsParams mask_to_bits{};
+    kernel::OperandRangesParams operand_ranges;  ///< set where the plan has that step alone
     kernel::PackedOrderParams packed_order{};
     kernel::ForwardCombineParams combine{};
     kernel::MaxLogitsParams max_logits{};
@@ -44,6 +46,8 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
                   const WorkspaceLayout& layout, std::byte* workspace);
   void set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
                 const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
+  void set_ranges(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                  const WorkspaceLayout& layout, std::byte* workspace);
   void set_order(const problem::Problem& problem, const WorkspaceLayout& layout,
                  kernel::int32 blocks, std::byte* workspace);
   void share_out_planes(const ForwardPlanSpec& spec, const problem::Problem& problem);

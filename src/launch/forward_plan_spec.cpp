@@ -8,6 +8,7 @@
 #include "attnjit/error.hpp"
 #include "launch/bit_mask.hpp"
 #include "launch/grid.hpp"
+#include "launch/operand_ranges.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -18,8 +19,10 @@ constexpr SplitCosts kKeySplitCosts{.start = 2, .combine = 6, .shares_per_tile =
 // Adds attn_fwd to the plan.
 void add_forward(ForwardPlanSpec& spec, const codegen::Arch& arch,
                  const codegen::TemplateSet& templates) {
-  // A persistent kernel waits itself for those before it.
-  const bool awaits = spec.facts.persistent && (spec.packed_order || spec.mask_to_bits);
+  // A persistent kernel waits itself for the one before it, whose words it does not take for
+  // constants; ranges of operands it does.
+  const bool awaits = spec.facts.persistent &&
+                      (spec.packed_order || (spec.mask_to_bits && !spec.operand_ranges));
   std::visit(
       [&](const auto& config) {
         spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
@@ -46,10 +49,19 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                        .max_logits = codegen::max_logits_config(family)};
   spec.facts = codegen::facts(spec.kernel);
   spec.packed_order = codegen::packed_order_config(family, spec.facts);
+  if (family.keep) {
+    spec.ranged_axes = codegen::ranged_axes(*family.keep, spec.facts.pack_gqa_heads > 1);
+    spec.operand_ranges = codegen::operand_ranges_config(spec.ranged_axes);
+  }
   if (spec.mask_to_bits) {
     spec.steps.add(ForwardStep::kMaskToBits,
                    codegen::render_mask_to_bits(*spec.mask_to_bits, templates), *spec.mask_to_bits,
                    spec.mask_to_bits->shared_bytes());
+  }
+  if (spec.operand_ranges) {
+    spec.steps.add(ForwardStep::kOperandRanges,
+                   codegen::render_operand_ranges(*spec.operand_ranges, templates),
+                   *spec.operand_ranges, spec.operand_ranges->shared_bytes());
   }
   if (spec.packed_order) {
     spec.steps.add(ForwardStep::kPackedOrder,
@@ -88,7 +100,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
                                 kernel::ceil_div(problem.seqlen_kv, tile.block_kv),
                                 spec.block_slots, kKeySplitCosts);
   }
-  grid.falling = grid.splits == 1 && problem.bounded_right && !problem.bounded_left;
+  grid.falling = grid.splits == 1 && problem::rows_rise(problem);
   const std::int64_t kv_head_bytes =
       std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);
   if (spec.packed_order) {
@@ -113,6 +125,9 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
   };
   if (spec.mask_to_bits) {
     layout.mask = take(mask_layout(*spec.mask_to_bits, problem).bytes);
+  }
+  if (spec.operand_ranges) {
+    layout.operand_ranges = take(operand_ranges_layout(spec.ranged_axes, problem).bytes);
   }
   if (spec.packed_order) {
     layout.order = take((std::int64_t{layout.grid.q_tiles} + 1) * sizeof(kernel::PackedTile));

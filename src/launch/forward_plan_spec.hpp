@@ -11,17 +11,18 @@ namespace attnjit::launch {
 
 /// The kernels of a forward, in the order in which they run.
 enum class ForwardStep {
-  kMaskToBits,   ///< where there is a mask over keys that is neither prepared nor read in place
-  kPackedOrder,  ///< orders the blocks of rows of packed sequences, for a persistent kernel
-  kForward,      ///< attn_fwd
-  kCombine,      ///< runs where keys are split
-  kMaxLogits,    ///< where the largest scores are wanted; runs for those of heads
+  kMaskToBits,     ///< where there is a mask over keys that is neither prepared nor read in place
+  kOperandRanges,  ///< where a keep expression reads ints or bools by rows or by keys
+  kPackedOrder,    ///< orders the blocks of rows of packed sequences, for a persistent kernel
+  kForward,        ///< attn_fwd
+  kCombine,        ///< runs where keys are split
+  kMaxLogits,      ///< where the largest scores are wanted; runs for those of heads
 };
 
 /// The forward as an ordered list of kernels. Needs no GPU.
 struct ForwardPlanSpec {
   using Kind = ForwardStep;
-  static constexpr std::size_t kKinds = 5;
+  static constexpr std::size_t kKinds = 6;
 
   problem::Family family;
   codegen::ForwardTunables tunables;
@@ -29,6 +30,8 @@ struct ForwardPlanSpec {
   codegen::ForwardKernel kernel;  ///< attn_fwd
   codegen::ForwardFacts facts;    ///< of that
   std::optional<kernel::MaskToBitsConfig> mask_to_bits;
+  std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
+  std::optional<kernel::OperandRangesConfig> operand_ranges;
   std::optional<kernel::PackedOrderConfig> packed_order;
   kernel::ForwardCombineConfig combine{};
   std::optional<kernel::MaxLogitsConfig> max_logits;
@@ -65,6 +68,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
 struct WorkspaceLayout {
   ForwardGrid grid;                              ///< of the call that it is for
   std::size_t mask = 0;                          ///< as bits, see BitMaskLayout
+  std::size_t operand_ranges = 0;                ///< of the operands of a keep expression
   std::size_t order = 0, order_counts = 0;       ///< of the blocks of rows of packed sequences
   std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits
   std::size_t partial_row_max = 0;               ///< where rows' maxima are wanted

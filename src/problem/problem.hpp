@@ -260,6 +260,22 @@ inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
     {"tail_mask", &Family::tail_mask},      {"row_max", &Family::row_max},
     {"one_sided", &Family::alibi_one_sided}};
 
+/// Whether the keys of rows begin at a bound, or end at one, that rises with them: by a window,
+/// causal or a keep expression. Of a Problem or a Family.
+template <class Scores>
+bool has_left_bound(const Scores& scores) {
+  return scores.bounded_left || (scores.keep && scores.keep->bounded.left);
+}
+template <class Scores>
+bool has_right_bound(const Scores& scores) {
+  return scores.bounded_right || (scores.keep && scores.keep->bounded.right);
+}
+/// Whether later rows have more keys.
+template <class Scores>
+bool rows_rise(const Scores& scores) {
+  return has_right_bound(scores) && !has_left_bound(scores);
+}
+
 Family family(const Problem& problem);
 
 /// The broadcast pattern of an operand of `problem`, e.g. "1hqk", "b11k", "bgqk" (g: one plane per

@@ -35,8 +35,8 @@ DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
   const problem::Family& f = key.family.scores;
   if (codegen::separates_dq(key.family)) return DqMethod::kKernel;
   if (key.family.deterministic || codegen::why_no_first_keys(f)) return DqMethod::kAdd;
-  if (f.bounded_left && f.gqa_ratio == 1) return DqMethod::kAdd;
-  const bool causal = f.bounded_right && !f.bounded_left;
+  if (problem::has_left_bound(f) && f.gqa_ratio == 1) return DqMethod::kAdd;
+  const bool causal = problem::rows_rise(f);
   const bool wide = std::max(f.head_dim, f.head_dim_v) > 64;
   return key.bucket_q <= (causal && wide ? 2048 : 1024) ? DqMethod::kFirstStores : DqMethod::kAdd;
 }

@@ -32,8 +32,8 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
           .fp32_bias = bias && f.bias_vectorized && f.bias_dtype == DType::kFloat32,
           .mask_per_pair = f.mask == Extent::kPerPair,
           .bias_per_pair = bias && (f.bias != Extent::kPerKey || codegen::reads_pairs(f)),
-          .bounded_left = f.bounded_left,
-          .bounded_right = f.bounded_right,
+          .bounded_left = problem::has_left_bound(f),
+          .bounded_right = problem::has_right_bound(f),
           .seqlens = f.seqlens || f.packed,
           .positive_scale = f.positive_scale,
           .softcap = codegen::transforms_scores(f)};

@@ -9,6 +9,7 @@
 
 #include "bench.hpp"
 #include "expr/print.hpp"
+#include "mutations.hpp"
 #include "unit/expr/random_expression.hpp"
 #include "wgmma_backward.hpp"
 
@@ -84,6 +85,34 @@ const Said kScores[] = {
     {"s + row[b, i] * key[b, j]", "", {"row=fp32:b,q", "key=fp16:b,k"}},
     {"abs(s) < 0.5 ? s * s : s", "i != j", {}},
 };
+
+// Elements by rows or by keys whose ranges tell of whole tiles.
+const Said kRanged[] = {
+    {"", "row[i] == key[b, j]", {"row=int32:q:sorted/3", "key=int32:b,k:sorted/3"}},
+    {"", "row[b, i] <= j && j < end[i // 2]", {"row=int32:b,q:below/150", "end=int32:90:count"}},
+    {"",
+     "(doc[j + 9, b] == doc[i, b] || i < j) && pad[g, j]",
+     {"doc=int32:400,b:count", "pad=bool:g,k"}},
+};
+
+TEST_CASE("expressions: ranges of operands tell which tiles are empty and which are full") {
+  Bench bench;
+  ProblemSpec longer = kSmall;
+  longer.seqlen_q = 330;
+  longer.seqlen_kv = 290;
+  for (const Said& said : kRanged) check_forward(bench, with(longer, said));
+  for (const Said& said : kRanged) check_backward(bench, with(longer, said));
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in expressions: a range without its upper half") {
+  ProblemSpec longer = kSmall;
+  longer.seqlen_q = 330;
+  longer.seqlen_kv = 290;
+  const Run run{with(longer, kRanged[0]), "{}"};
+  expect_report({"attnjit/prepass/operand_ranges.cuh", "first + 32 < last ? first + 32 : last",
+                 "first < last ? first : last"},
+                run, {"rows fail"});
+}
 
 TEST_CASE("expressions: masks, forward") {
   Bench bench;

@@ -97,9 +97,18 @@ template <int kOperands>
 void put(Members& m, const char* name, const kernel::ExpressionParams<kOperands>& params) {
   const auto& [bottom_right, offset, operands] = params;
   std::string& all = m[name] = fmt::format("{} {}", bottom_right, offset);
-  for (const auto& [data, strides, sizes] : operands) {
-    all +=
-        fmt::format("; {} {} {}", fmt::ptr(data), fmt::join(strides, " "), fmt::join(sizes, " "));
+  for (const auto& [data, strides, sizes, ranges, lines, length] : operands) {
+    all += fmt::format("; {} {} {} {} {} {}", fmt::ptr(data), fmt::join(strides, " "),
+                       fmt::join(sizes, " "), fmt::ptr(ranges), fmt::ptr(lines), length);
+  }
+}
+inline void put(Members& m, const kernel::OperandRangesParams& params) {
+  std::string& all = m["operand_ranges"];
+  for (const auto& [data, ranges, lines, strides, sizes, length, element_bytes, end_range] :
+       params.operands) {
+    all += fmt::format("; {} {} {} {} {} {} {} {}", fmt::ptr(data), fmt::ptr(ranges),
+                       fmt::ptr(lines), fmt::join(strides, " "), fmt::join(sizes, " "), length,
+                       element_bytes, end_range);
   }
 }
 inline void put(Members& m, const kernel::SinkParams& params) {
@@ -208,8 +217,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, single_tile, features, mask_to_bits, packed_order, combine, max_logits] =
-      arguments.values();
+  const auto& [forward, single_tile, features, mask_to_bits, operand_ranges, packed_order, combine,
+               max_logits] = arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, bit_mask, byte_mask, band, sink, alibi,
                row_max, pages, tail_mask, backward_mask, score, keep] = features;
   if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
@@ -236,13 +245,15 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, "score", score);
   put(o.values, "keep", keep);
   put(o.values, mask_to_bits);
+  if (spec.operand_ranges) put(o.values, operand_ranges);
   put(o.values, packed_order);
   put(o.values, combine);
   put(o.values, max_logits);
   o.values["row_max"] = text(row_max.target);
-  o.values["workspace"] = fmt::format("{} {} {} {} {} {} {} {}", layout.mask, layout.order,
-                                      layout.order_counts, layout.partial_out, layout.partial_lse,
-                                      layout.partial_row_max, layout.row_max, layout.bytes);
+  o.values["workspace"] =
+      fmt::format("{} {} {} {} {} {} {} {} {}", layout.mask, layout.operand_ranges, layout.order,
+                  layout.order_counts, layout.partial_out, layout.partial_lse,
+                  layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const launch::StepSpec& step = spec.steps[i];
     const auto& [source, threads, shared_bytes, overlaps, wgmma] = step;

@@ -13,4 +13,8 @@ ATTNJIT_DEVICE float lanes_sum(float value) {
   return value;
 }
 
+// The least and the greatest of all lanes; every lane receives it.
+ATTNJIT_DEVICE int warp_least(int value) { return __reduce_min_sync(0xffffffffu, value); }
+ATTNJIT_DEVICE int warp_greatest(int value) { return __reduce_max_sync(0xffffffffu, value); }
+
 }  // namespace attnjit::kernel::ptx

@@ -32,15 +32,19 @@ struct Pairs {
       : params(p), block(b), at(place), first_key(key + b.thread_key), head(Formula::head(p, at)) {}
 
   ATTNJIT_DEVICE Row row(int line) const {
-    const RowOwner owner =
-        owner_of<kShape.pack_gqa_heads>(block, block.thread_row + ScoreShape(kShape).row(line));
-    Place place = at;
-    if constexpr (kPacked) place.h = owner.head;
-    return {place, owner.query, Formula::row(params, place, head, owner.query)};
+    const int distance = ScoreShape(kShape).row(line), i = block.thread_row + distance;
+    if constexpr (kPacked) {
+      const RowOwner owner = owner_of<kShape.pack_gqa_heads>(block, i);
+      Place place = at;
+      place.h = owner.head;
+      return {place, owner.query, Formula::row(params, place, head, owner.query, {owner.query, 0})};
+    } else {
+      return {at, i, Formula::row(params, at, head, i, {block.thread_row, distance})};
+    }
   }
   ATTNJIT_DEVICE Key key(int distance) const {
     const int j = first_key + distance;
-    return {j, Formula::key(params, at, head, j)};
+    return {j, Formula::key(params, at, head, j, {first_key, distance})};
   }
 
   // visit(row, key, line, distance, m, n, e) for each pair. Of the rows or keys that are those of

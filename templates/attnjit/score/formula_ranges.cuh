@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/ptx/device.cuh"
+#include "attnjit/score/formula_reads.cuh"
 #include "attnjit/score/formula_values.cuh"
 #include "attnjit/types.h"
 
@@ -102,6 +103,47 @@ ATTNJIT_DEVICE Span floor_remainder(Span x, int64 y) {
   const Span all = {y < 0 ? y + 1 : 0, y < 0 ? 0 : y - 1};
   return {one_turn ? floor_remainder(x.first, y) : all.first,
           one_turn ? floor_remainder(x.last, y) : all.last};
+}
+
+ATTNJIT_DEVICE IntRange load_range(const IntRange* range) {
+  const int64 both = ptx::load_global(reinterpret_cast<const int64*>(range));
+  return {static_cast<int32>(both), static_cast<int32>(both >> 32)};
+}
+
+// The place of a read with a span of indices along the ranged axis.
+struct RangePlace {
+  int64 plane = 0;
+  Span along = 0;
+
+  ATTNJIT_DEVICE void add(int64 index, int size) { plane = plane * size + inside(index, size); }
+  ATTNJIT_DEVICE void add(Span index, int) { along = index; }
+};
+
+// The ints of an operand, one of whose indices is any of a span. Of a wide one nothing is known.
+template <class... Indices>
+ATTNJIT_DEVICE Span range_of(const ExpressionOperand& operand, Indices... indices) {
+  constexpr int kMost = 4;
+  RangePlace place;
+  int axis = 0;
+  (place.add(indices, operand.sizes[axis++]), ...);
+  const Span along = clamped(place.along, 0, operand.length - 1);
+  const int first = static_cast<int>(along.first) / kRangeElements;
+  const int more = static_cast<int>(along.last) / kRangeElements - first;
+  const IntRange* ranges = operand.ranges + place.plane * (operand.length / kRangeElements) + first;
+  IntRange all = load_range(ranges);
+#pragma unroll
+  for (int n = 1; n < kMost; ++n) {
+    const IntRange next = load_range(ranges + smaller(n, more));
+    all = {smaller(all.first, next.first), larger(all.last, next.last)};
+  }
+  const bool is_known = more < kMost;
+  return {is_known ? all.first : -2147483647 - 1, is_known ? all.last : 2147483647};
+}
+// The same of bools.
+template <class... Indices>
+ATTNJIT_DEVICE Truth truth_of(const ExpressionOperand& operand, Indices... indices) {
+  const Span ints = range_of(operand, indices...);
+  return {ints.first == 0, ints.last != 0};
 }
 
 // Takes what lies before `from`, or behind `to`, off `keys`; ends stay within them, so that they

@@ -76,4 +76,31 @@ ATTNJIT_DEVICE bool read_bool(const ExpressionOperand& operand, Indices... indic
   return ptx::load_global(element<uint8>(operand, indices...)) != 0;
 }
 
+// A row or a key where it is an index along the ranged axis: `distance` behind `first`, which a
+// thread's rows or keys of a tile share. The compiler knows the distance.
+struct Along {
+  int first, distance;
+};
+struct LinePlace {
+  int64 line = 0;
+  Along along = {0, 0};
+
+  ATTNJIT_DEVICE void add(int64 index, int size) { line = line * size + inside(index, size); }
+  ATTNJIT_DEVICE void add(Along index, int) { along = index; }
+};
+
+// An element in the lines of an operand: addresses of a thread's rows or keys differ by constants.
+template <class... Indices>
+ATTNJIT_DEVICE int line_int32(const ExpressionOperand& operand, Indices... indices) {
+  LinePlace place;
+  int axis = 0;
+  (place.add(indices, operand.sizes[axis++]), ...);
+  const int32* first = operand.lines + (place.line * operand.length + place.along.first);
+  return ptx::load_global(first + place.along.distance);
+}
+template <class... Indices>
+ATTNJIT_DEVICE bool line_bool(const ExpressionOperand& operand, Indices... indices) {
+  return line_int32(operand, indices...) != 0;
+}
+
 }  // namespace attnjit::kernel::formula

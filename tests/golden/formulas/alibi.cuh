@@ -24,12 +24,12 @@ struct ScoreFormula {
     return {f0};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i) {
+  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i, Along along) {
     const auto v0 = i + at.off;
     return {v0};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j) {
+  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j, Along along) {
     return {};
   }
   template <class Params>

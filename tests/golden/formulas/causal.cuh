@@ -21,12 +21,12 @@ struct KeepFormula {
     return {};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i) {
+  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i, Along along) {
     const auto v0 = i + at.off;
     return {v0};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j) {
+  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j, Along along) {
     return {};
   }
   template <class Params>
@@ -53,6 +53,7 @@ struct KeepFormula {
   // Whether any row may keep key `j`.
   template <class Params>
   ATTNJIT_DEVICE static bool reads_key(const Params& params, const Place& at, int j) {
+    [[maybe_unused]] const Along along = {j, 0};
     bool keeps = true;
     return keeps;
   }

@@ -23,13 +23,13 @@ struct KeepFormula {
     return {};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i) {
+  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i, Along along) {
     const auto v0 = i + at.off;
     return {v0};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j) {
-    const auto b0 = read_bool(params.operands[0], natural(at.b), natural(j));
+  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j, Along along) {
+    const auto b0 = line_bool(params.operands[0], at.b, along);
     return {b0};
   }
   template <class Params>
@@ -43,7 +43,8 @@ struct KeepFormula {
   template <class Params>
   ATTNJIT_DEVICE static Truth tile(const Params& params, const Place& at, Span h, Span i, Span j) {
     const auto v0 = i + at.off;
-    return ((j <= v0) & (floor_remainder(v0 - j, 4) == 0)) & Truth::unknown();
+    const auto b0 = truth_of(params.operands[0], at.b, Span(j));
+    return ((j <= v0) & (floor_remainder(v0 - j, 4) == 0)) & b0;
   }
   static constexpr bool kNarrows = true;
   // Takes keys away that no row of `i` keeps.
@@ -57,9 +58,10 @@ struct KeepFormula {
   // Whether any row may keep key `j`.
   template <class Params>
   ATTNJIT_DEVICE static bool reads_key(const Params& params, const Place& at, int j) {
+    [[maybe_unused]] const Along along = {j, 0};
     bool keeps = true;
     {
-      const auto b0 = read_bool(params.operands[0], natural(at.b), natural(j));
+      const auto b0 = line_bool(params.operands[0], at.b, along);
       keeps &= b0;
     }
     return keeps;

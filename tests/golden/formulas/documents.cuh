@@ -23,13 +23,13 @@ struct KeepFormula {
     return {};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i) {
-    const auto i0 = read_int32(params.operands[0], natural(at.b), natural(i));
+  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i, Along along) {
+    const auto i0 = line_int32(params.operands[0], at.b, along);
     return {i0};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j) {
-    const auto i1 = read_int32(params.operands[1], natural(at.b), natural(j));
+  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j, Along along) {
+    const auto i1 = line_int32(params.operands[1], at.b, along);
     return {i1};
   }
   template <class Params>
@@ -38,7 +38,14 @@ struct KeepFormula {
     return row.i0 == key.i1;
   }
   // Whether anything is known of a tile without a look at its elements.
-  static constexpr bool kKnowsTiles = false;
+  static constexpr bool kKnowsTiles = true;
+  // What it is over rows `i` and keys `j`.
+  template <class Params>
+  ATTNJIT_DEVICE static Truth tile(const Params& params, const Place& at, Span h, Span i, Span j) {
+    const auto i0 = range_of(params.operands[0], at.b, Span(i));
+    const auto i1 = range_of(params.operands[1], at.b, Span(j));
+    return i0 == i1;
+  }
   static constexpr bool kNarrows = false;
   // Takes keys away that no row of `i` keeps.
   template <class Params>
@@ -48,6 +55,7 @@ struct KeepFormula {
   // Whether any row may keep key `j`.
   template <class Params>
   ATTNJIT_DEVICE static bool reads_key(const Params& params, const Place& at, int j) {
+    [[maybe_unused]] const Along along = {j, 0};
     bool keeps = true;
     return keeps;
   }

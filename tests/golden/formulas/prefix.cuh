@@ -26,12 +26,12 @@ struct KeepFormula {
     return {i0};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i) {
+  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i, Along along) {
     const auto v0 = i + at.off;
     return {v0};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j) {
+  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j, Along along) {
     const auto v1 = j < head.i0;
     return {v1};
   }
@@ -57,6 +57,7 @@ struct KeepFormula {
   // Whether any row may keep key `j`.
   template <class Params>
   ATTNJIT_DEVICE static bool reads_key(const Params& params, const Place& at, int j) {
+    [[maybe_unused]] const Along along = {j, 0};
     bool keeps = true;
     return keeps;
   }

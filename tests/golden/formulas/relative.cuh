@@ -19,11 +19,11 @@ struct ScoreFormula {
     return {};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i) {
+  ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i, Along along) {
     return {};
   }
   template <class Params>
-  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j) {
+  ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j, Along along) {
     return {};
   }
   template <class Params>

@@ -148,4 +148,19 @@ TEST_CASE("bounds and rest together keep what the expression keeps") {
   CHECK(bounded > 100);
 }
 
+TEST_CASE("sides of the keys that rows keep: bounded where intervals prove it") {
+  const auto sides = [](std::string_view text) {
+    const BoundedSides found = bounded_sides(keep(text));
+    return std::string(found.left ? "left " : "") + (found.right ? "right" : "");
+  };
+  CHECK(sides("j <= i + off") == "right");
+  CHECK(sides("j <= i && pad[b, j]") == "right");
+  CHECK(sides("j // 512 <= i // 512") == "right");
+  CHECK(sides("j >= i") == "left ");
+  CHECK(sides("abs(i - j) < 128") == "left right");
+  CHECK(sides("j <= i || j < w") == "");
+  CHECK(sides("lo[b, i] == hi[b, j]") == "");
+  CHECK(sides("(i - j) % 4 == 0") == "");
+}
+
 }  // namespace expr_bounds_test

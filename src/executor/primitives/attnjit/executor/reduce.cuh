@@ -12,4 +12,11 @@ ATTNJIT_DEVICE float lanes_sum(float value) {
   return value;
 }
 
+ATTNJIT_DEVICE int warp_least(int value) {
+  return reduce("warp_least", value, 16, 32, [](int a, int b) { return a < b ? a : b; });
+}
+ATTNJIT_DEVICE int warp_greatest(int value) {
+  return reduce("warp_greatest", value, 16, 32, [](int a, int b) { return a < b ? b : a; });
+}
+
 }  // namespace attnjit::kernel::ptx

@@ -45,12 +45,13 @@ ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return ballot("warp_ballot", val
 ATTNJIT_DEVICE bool warp_all(bool value) { return ballot("warp_all", value) == 0xffffffffu; }
 
 // The value of the lane whose index differs in the bits of `distance`.
-ATTNJIT_DEVICE float shuffle_xor(const char* function, float value, int distance) {
+template <class T>
+ATTNJIT_DEVICE T shuffle_xor(const char* function, T value, int distance) {
   struct Lane {
-    float value;
+    T value;
     int distance;
-    float result;
-  } self{value, distance, 0.0f};
+    T result;
+  } self{value, distance, T{}};
   warp_collective(function, self, [](Lane*(&lanes)[32]) {
     for (int i = 0; i < 32; ++i) lanes[i]->result = lanes[i ^ lanes[i]->distance]->value;
   });
@@ -58,9 +59,8 @@ ATTNJIT_DEVICE float shuffle_xor(const char* function, float value, int distance
 }
 
 // Reductions over `lanes` neighbouring lanes, in the device's order.
-template <class Combine>
-ATTNJIT_DEVICE float reduce(const char* function, float value, int first, int lanes,
-                            Combine combine) {
+template <class T, class Combine>
+ATTNJIT_DEVICE T reduce(const char* function, T value, int first, int lanes, Combine combine) {
   // A quad goes up from distance 1, a warp down from 16.
   for (int d = first; d > 0 && d < lanes; d = first == 1 ? 2 * d : d / 2) {
     value = combine(value, shuffle_xor(function, value, d));
