@@ -1,6 +1,7 @@
 """`attnjit.attention`."""
 
 import operator
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from ._autograd import attend
 from ._batch_axes import attend_any_rank
 from ._call import Operands
+from ._expressions import said
 from ._prepared_mask import PreparedMask, unpacked
 from ._scalars import BOTTOM_RIGHT, NO_DIAGONAL, TOP_LEFT, Scalars
 
@@ -111,6 +113,9 @@ def attention(
     cu_seqlens_kv: Tensor | None = None,
     block_table: Tensor | None = None,
     tail_mask: Tensor | None = None,
+    score: str | None = None,
+    keep: str | None = None,
+    operands: Mapping[str, Tensor | float] | None = None,
     return_lse: bool = False,
     return_row_max: bool = False,
     return_max_logits: bool = False,
@@ -153,6 +158,12 @@ def attention(
             whatever they are.
         tail_mask: bool, True keeps, without gradients: broadcast to (B, 1, Lq, Lq). Column t is key n - Lq + t of
             the n in use, as drafts of a tree have it; other keys are kept.
+        score: an expression (docs/reference/expressions.md) that takes the place of the scaled score s, before softcap,
+            bias and slopes, such as "s + rel[h, clamp(j - i, -128, 128) + 128]".
+        keep: one that is true where a row keeps a key, beside all else that drops keys, such as
+            "doc[b, i] == doc[b, j]". Of several batch axes b counts the elements, the last axis the fastest.
+        operands: the tensors that both read, by name: fp32, fp16, bf16, int32 or bool on q's device, of up to 4 axes
+            and any strides, or numbers. Each of them is read by one at least. Without gradients.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
         return_row_max: also return the largest score of each row over its kept keys, scaled, capped and with its
@@ -169,7 +180,7 @@ def attention(
         ValueError: a shape, stride or option breaks a rule; the message names it.
         TypeError: a dtype that is never taken, or an argument that is no tensor.
         NotImplementedError: this build has no kernel for the problem or device; torch.func transforms; gradients
-            beside block_table or tail_mask.
+            beside block_table or tail_mask, or by an operand of an expression.
         RuntimeError: no NVRTC, a failure of CUDA or of the compiler.
 
     The first call of a kind compiles its kernels, and tunes them unless DISABLE_AUTOTUNE=1. The full
@@ -195,9 +206,12 @@ def attention(
             raise ValueError(f"q: it has {q.dim()} axes; block_table and tail_mask are for one batch axis")
         if q.dim() == 4 and mask_axes is not None:
             raise ValueError(f"mask: it was prepared with {len(mask_axes)} batch axes; q has one")
-        operands = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, **lengths)
+        read = None
+        if score is not None or keep is not None or operands is not None:
+            scalars, read = said(scalars, score, keep, operands, q.device)
+        tensors = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, read=read, **lengths)
         wanted = (return_lse, return_row_max, return_max_logits)
-        options = (operands, scalars, None, deterministic, wanted)
+        options = (tensors, scalars, None, deterministic, wanted)
         results = attend(q, k, v, *options) if q.dim() == 4 else attend_any_rank(q, k, v, *options, mask_axes)
     except (AttributeError, RuntimeError):
         optional = Operands(

@@ -12,14 +12,14 @@ class Attention(torch.autograd.Function):
     scores of rows and of heads. Output and lse are differentiable in q, k, v, bias, sink."""
 
     @staticmethod
-    def forward(ctx, q, k, v, *arguments):
-        *operands, scalars, (sequence_major, deterministic, wanted) = arguments
-        operands = Operands(*operands)
+    def forward(ctx, q, k, v, scalars, options, *tensors):
+        sequence_major, deterministic, wanted = options
+        operands = Operands.of_flat(tensors)
         need_lse, *need_maxima = wanted
         out, lse, *maxima = _dispatch.forward(
             q, k, v, operands, scalars, (True, *need_maxima), sequence_major
         )
-        ctx.save_for_backward(q, k, v, out, lse, *operands)
+        ctx.save_for_backward(q, k, v, out, lse, *tensors)
         ctx.options = scalars, deterministic
         ctx.need_lse = need_lse
         if not any(wanted):
@@ -37,19 +37,20 @@ class Attention(torch.autograd.Function):
 
 
 def _gradients(ctx, dout, dlse):
-    q, k, v, out, lse, *operands = ctx.saved_tensors
-    operands = Operands(*operands)
+    q, k, v, out, lse, *tensors = ctx.saved_tensors
+    operands = Operands.of_flat(tensors)
     if dout is None:
         dout = torch.zeros_like(out)
     scalars, deterministic = ctx.options
-    need_dq, need_dk, need_dv, _, need_dbias, need_dsink = ctx.needs_input_grad[:6]
+    need_dq, need_dk, need_dv, *_, need_dbias, need_dsink = ctx.needs_input_grad[:8]
     dq, dk, dv, dbias, dsink = _dispatch.backward(
         dout, dlse, q, k, v, out, lse, operands, scalars, need_dbias, need_dsink, deterministic
     )
     if need_dsink:
         dsink = dsink.to(operands.sink.dtype)
     gradients = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None)
-    return *gradients, *Operands(bias=dbias, sink=dsink), None, None
+    of_read = (None,) * len(operands.read or ())
+    return *gradients, None, None, *Operands(bias=dbias, sink=dsink, read=of_read).flat()
 
 
 _once = once_differentiable(_gradients)
@@ -80,7 +81,7 @@ def attend(
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     apply = Attention.apply if is_compiling else _apply
-    results = apply(q, k, v, *operands, scalars, (sequence_major, deterministic, wanted))
+    results = apply(q, k, v, scalars, (sequence_major, deterministic, wanted), *operands.flat())
     if not any(wanted):
         return results, None, None, None
     out, others = results[0], iter(results[1:])

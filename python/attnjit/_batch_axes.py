@@ -104,7 +104,7 @@ def attend_any_rank(
     numbers = (*orders["mask"], *orders["bias"])
     *of_rows, max_logits = attend(
         *(t.flatten(0, last) for t in (q, k, v)),
-        Operands(mask, bias, operands.sink, slopes, *lengths),
+        Operands(mask, bias, operands.sink, slopes, *lengths, read=operands.read),
         scalars._replace(plane_orders=numbers if any(numbers) else None),
         sequence_major, deterministic, wanted,
     )  # fmt: skip

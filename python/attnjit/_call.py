@@ -44,6 +44,17 @@ class Operands(NamedTuple):
     cu_seqlens_kv: Tensor | None = None
     block_table: Tensor | None = None
     tail_mask: Tensor | None = None
+    read: tuple[Tensor, ...] | None = None  # by expressions, in the order of Scalars.operand_names
+
+    def flat(self) -> tuple[Tensor | None, ...]:
+        """The tensors one after another."""
+        *named, read = self
+        return *named, *(read or ())
+
+    @classmethod
+    def of_flat(cls, tensors) -> "Operands":
+        count = len(cls._fields) - 1
+        return cls(*tensors[:count], tuple(tensors[count:]) or None)
 
 
 _CURRENT_STREAM = None

@@ -25,7 +25,9 @@ class _Description(tuple):
 
 
 def _described(value):
-    """The description of a tensor; anything else as it is."""
+    """The description of a tensor, or those of several; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_described, value))
     if not isinstance(value, Tensor):
         return value
     code, bits = _CODES.get(value.dtype, (_OPAQUE, 8 * value.element_size()))

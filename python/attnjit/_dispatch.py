@@ -24,7 +24,7 @@ def refuse_transforms() -> None:
         )
 
 
-def _is_plain(*tensors: Tensor | None) -> bool:
+def _is_plain(*tensors: Tensor | tuple[Tensor, ...] | None) -> bool:
     """Whether nothing but the kernel is to see these tensors: no subclass (which a type check alone tells,
     for subclasses inherit the exchange API), no mode, no compiler, no other device."""
     if _is_compiling() or _modes():

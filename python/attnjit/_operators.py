@@ -8,7 +8,8 @@ from . import _call
 from ._layout import new_dsink, new_gradient, new_max_logits, new_row_numbers, new_tensor
 from ._scalars import SCHEMA_TYPES, Scalars
 
-_OPERANDS = ", ".join(f"Tensor? {name}" for name in _call.Operands._fields)
+*_NAMED, _READ = _call.Operands._fields
+_OPERANDS = ", ".join([*(f"Tensor? {name}" for name in _NAMED), f"Tensor[]? {_READ}"])
 _SCALARS = ", ".join(f"{kind} {name}" for name, kind in SCHEMA_TYPES._asdict().items())
 
 torch.library.define(

@@ -1,4 +1,4 @@
-"""The numbers of a call."""
+"""The numbers and the texts of a call."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,8 @@ NO_DIAGONAL, TOP_LEFT, BOTTOM_RIGHT = 0, 1, 2
 
 
 class Scalars(NamedTuple):
-    """The numbers of a call, in the order in which `python/module` parses them. SCHEMA_TYPES has the type of each in
-    an operator's schema."""
+    """The numbers and the texts of a call, in the order in which `python/module` parses them. SCHEMA_TYPES has the
+    type of each in an operator's schema."""
 
     scale: float | None = None  # None: 1 / sqrt(head dim)
     causal: bool = False
@@ -18,8 +18,12 @@ class Scalars(NamedTuple):
     diagonal_offset: int = 0
     prepared_mask: tuple[int, ...] | None = None  # its four axes, and whether it is for a backward
     plane_orders: tuple[int, int, int, int] | None = None  # inner and cycle of the planes of mask and of bias
+    score: str | None = None  # expressions
+    keep: str | None = None
+    operand_names: tuple[str, ...] = ()  # of the tensors that they read
 
 
 SCHEMA_TYPES = Scalars(
-    "float?", "bool", "int", "SymInt", "SymInt", "float", "SymInt", "SymInt[]?", "SymInt[]?"
-)
+    "float?", "bool", "int", "SymInt", "SymInt", "float", "SymInt", "SymInt[]?", "SymInt[]?",
+    "str?", "str?", "str[]",
+)  # fmt: skip

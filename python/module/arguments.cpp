@@ -21,12 +21,32 @@ bool is(dlpack::DataType dtype, dlpack::Code code, int bits) {
   return dtype.code == code && dtype.bits == bits && dtype.lanes == 1;
 }
 
+struct Dtype {
+  dlpack::Code code;
+  int bits;
+  std::int32_t number;  // of the C API
+};
+
+// One of the dtypes that all tensors may have, or `another`.
+std::int32_t dtype_of(const char* name, dlpack::DataType dtype, Dtype another,
+                      const char* expected) {
+  for (const Dtype& each :
+       {Dtype{dlpack::kBfloat, 16, ATTNJIT_BFLOAT16}, Dtype{dlpack::kFloat, 16, ATTNJIT_FLOAT16},
+        Dtype{dlpack::kFloat, 32, ATTNJIT_FLOAT32}, Dtype{dlpack::kBool, 8, ATTNJIT_BOOL},
+        another}) {
+    if (is(dtype, each.code, each.bits)) return each.number;
+  }
+  raise_dtype(name, dtype, expected);
+}
+
 std::int32_t attnjit_dtype(const char* name, dlpack::DataType dtype) {
-  if (is(dtype, dlpack::kBfloat, 16)) return ATTNJIT_BFLOAT16;
-  if (is(dtype, dlpack::kFloat, 16)) return ATTNJIT_FLOAT16;
-  if (is(dtype, dlpack::kFloat, 32)) return ATTNJIT_FLOAT32;
-  if (is(dtype, dlpack::kBool, 8) || is(dtype, dlpack::kUInt, 8)) return ATTNJIT_BOOL;
-  raise_dtype(name, dtype, "bfloat16, float16, float32 or bool");
+  return dtype_of(name, dtype, {dlpack::kUInt, 8, ATTNJIT_BOOL},
+                  "bfloat16, float16, float32 or bool");
+}
+
+std::int32_t operand_dtype(const char* name, dlpack::DataType dtype) {
+  return dtype_of(name, dtype, {dlpack::kInt, 32, ATTNJIT_INT32},
+                  "bfloat16, float16, float32, int32 or bool");
 }
 
 void check_device(const DeviceTensor& tensor, const char* name, std::int32_t device) {
@@ -41,6 +61,17 @@ attnjit_tensor broadcast(const DeviceTensor& tensor, const char* name) {
   const int absent = kAxes - tensor.ndim;
   std::copy_n(tensor.shape, tensor.ndim, result.shape + absent);
   std::copy_n(tensor.strides, tensor.ndim, result.strides + absent);
+  return result;
+}
+
+// A tensor that expressions read: its axes are the first ones.
+attnjit_operand operand(const DeviceTensor& tensor, const char* name) {
+  attnjit_operand result = ATTNJIT_OPERAND_INIT;
+  result.name = name;
+  result.rank = tensor.ndim;
+  result.tensor = {tensor.data, operand_dtype(name, tensor.dtype), {1, 1, 1, 1}, {0, 0, 0, 0}};
+  std::copy_n(tensor.shape, tensor.ndim, result.tensor.shape);
+  std::copy_n(tensor.strides, tensor.ndim, result.tensor.strides);
   return result;
 }
 
@@ -120,9 +151,9 @@ bool Arguments::flag() {
   return value != 0;
 }
 
-ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
-    : reader_(reader), q_object_(arguments.next()) {
-  const DeviceTensor q = reader.read_rows(q_object_, "q", q_copy_);
+ForwardCall::ForwardCall(Arguments& arguments, Shared& state)
+    : reader_(state.reader), q_object_(arguments.next()) {
+  const DeviceTensor q = reader_.read_rows(q_object_, "q", q_copy_);
   device_ = q.device;
   args_.q = whole(q, "q");
   args_.k = read_rows(arguments.next(), "k", k_copy_);
@@ -153,7 +184,8 @@ ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
     tail_mask_ = broadcast(read(tail, "tail_mask"), "tail_mask");
     args_.tail_mask = &tail_mask_;
   }
-  set_mask(mask, set_scalars(arguments.next()));
+  PyObject* const operands = arguments.next();
+  set_mask(mask, set_scalars(arguments.next(), operands, state));
 }
 
 void ForwardCall::set_block_table(PyObject* object) {
@@ -191,21 +223,28 @@ void ForwardCall::set_mask(PyObject* mask, PyObject* prepared) {
   args_.prepared_mask = &prepared_mask_;
 }
 
-PyObject* ForwardCall::set_scalars(PyObject* scalars) {
+PyObject* ForwardCall::set_scalars(PyObject* scalars, PyObject* operands, Shared& state) {
   PyObject* scale = nullptr;
   PyObject* prepared = nullptr;
   PyObject* orders = nullptr;
+  const char* score = nullptr;
+  const char* keep = nullptr;
+  PyObject* operand_names = nullptr;
   int causal = 0;
   int diagonal = 0;
   long long left = 0;
   long long right = 0;
   long long diagonal_offset = 0;
   if (!PyTuple_Check(scalars)) raise(PyExc_TypeError, "scalars: expected a tuple, not %R", scalars);
-  if (PyArg_ParseTuple(scalars, "OpiLLfLOO", &scale, &causal, &diagonal, &left, &right,
-                       &args_.softcap, &diagonal_offset, &prepared, &orders) == 0) {
+  if (PyArg_ParseTuple(scalars, "OpiLLfLOOzzO", &scale, &causal, &diagonal, &left, &right,
+                       &args_.softcap, &diagonal_offset, &prepared, &orders, &score, &keep,
+                       &operand_names) == 0) {
     throw PythonError{};
   }
   set_orders(orders);
+  set_operands(operand_names, operands);
+  args_.score = expression(state, score);
+  args_.keep = expression(state, keep);
   if (!is_none(scale)) {
     args_.scale = static_cast<float>(PyFloat_AsDouble(scale));
     if (PyErr_Occurred() != nullptr) throw PythonError{};
@@ -232,6 +271,26 @@ void ForwardCall::set_orders(PyObject* orders) {
   args_.mask_cycle = of_mask[1];
   args_.bias_inner = of_bias[0];
   args_.bias_cycle = of_bias[1];
+}
+
+void ForwardCall::set_operands(PyObject* names, PyObject* tensors) {
+  if (is_none(tensors)) return;
+  const Object name_list = checked(PySequence_Tuple(names));
+  const Object tensor_list = checked(PySequence_Tuple(tensors));
+  const Py_ssize_t count = PyTuple_Size(tensor_list.get());
+  if (count != PyTuple_Size(name_list.get())) {
+    raise(PyExc_ValueError, "operands: %zd names and %zd tensors", PyTuple_Size(name_list.get()),
+          count);
+  }
+  operands_.reserve(static_cast<std::size_t>(count));
+  for (Py_ssize_t n = 0; n < count; ++n) {
+    // The text stays with its object, which the caller's sequence keeps.
+    const char* const name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(name_list.get(), n), nullptr);
+    if (name == nullptr) throw PythonError{};
+    operands_.push_back(operand(read(PyTuple_GetItem(tensor_list.get(), n), name), name));
+  }
+  args_.operands = operands_.data();
+  args_.num_operands = count;
 }
 
 void ForwardCall::set_results(PyObject* out, PyObject* lse, PyObject* row_max,
@@ -296,13 +355,12 @@ const std::int32_t* ForwardCall::read_begins(PyObject* object, const char* name)
       array(tensor, name, dlpack::kInt, {&size, 1}, "(sequences + 1,)"));
 }
 
-BackwardCall::BackwardCall(Arguments& arguments, TensorReader& reader)
-    : forward_(arguments, reader) {
+BackwardCall::BackwardCall(Arguments& arguments, Shared& state) : forward_(arguments, state) {
   args_.forward = &forward_.args();
   PyObject* const out = arguments.next();
   forward_.set_known_results(out, arguments.next());
   args_.dout = forward_.read_rows(arguments.next(), "dout", dout_copy_);
-  PyObject* const dlse = reader.contiguous(arguments.next(), "dlse", dlse_copy_);
+  PyObject* const dlse = state.reader.contiguous(arguments.next(), "dlse", dlse_copy_);
   args_.dlse = forward_.read_row_numbers(dlse, "dlse");
 }
 

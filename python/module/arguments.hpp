@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "attnjit.h"
+#include "context.hpp"
 #include "device_tensor.hpp"
 #include "object.hpp"
 
@@ -30,12 +32,13 @@ class Arguments {
 /// Objects that it reads must outlive it. Its members point at one another.
 class ForwardCall {
  public:
-  static constexpr Py_ssize_t kNumArguments = 14;
+  static constexpr Py_ssize_t kNumArguments = 15;
 
   /// From (q, k, v, mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q,
-  /// cu_seqlens_kv, block_table, tail_mask, scalars). Absent tensors are None; scalars are those of
-  /// attnjit/_call.py. q, k and v are copied where the elements of a row are no neighbours.
-  ForwardCall(Arguments& arguments, TensorReader& reader);
+  /// cu_seqlens_kv, block_table, tail_mask, read, scalars). Absent tensors are None, `read` is a
+  /// sequence of them; scalars are those of attnjit/_call.py. q, k and v are copied where the
+  /// elements of a row are no neighbours.
+  ForwardCall(Arguments& arguments, Shared& state);
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
 
@@ -74,9 +77,11 @@ class ForwardCall {
   const std::int32_t* read_begins(PyObject* object, const char* name);
   /// Sets the pages of each: int32, with neighbours in a row.
   void set_block_table(PyObject* object);
-  /// Returns the member of a prepared mask, or None.
-  PyObject* set_scalars(PyObject* scalars);
+  /// `operands` are the tensors of those that the scalars name, or None. Returns the member of a
+  /// prepared mask, or None.
+  PyObject* set_scalars(PyObject* scalars, PyObject* operands, Shared& state);
   void set_orders(PyObject* orders);
+  void set_operands(PyObject* names, PyObject* tensors);
   /// A mask, or the memory of a prepared one that `prepared` tells of.
   void set_mask(PyObject* mask, PyObject* prepared);
 
@@ -90,6 +95,7 @@ class ForwardCall {
   attnjit_tensor alibi_slopes_{};
   attnjit_tensor tail_mask_{};
   attnjit_prepared_mask prepared_mask_{};
+  std::vector<attnjit_operand> operands_;
   int bias_ndim_ = 0;
   std::int32_t device_ = 0;
   CUstream_st* stream_ = nullptr;
@@ -102,7 +108,7 @@ class BackwardCall {
 
   /// From those of a ForwardCall and (out, lse, dout, dlse). out, dout and dlse are copied where
   /// the library cannot read them as they are.
-  BackwardCall(Arguments& arguments, TensorReader& reader);
+  BackwardCall(Arguments& arguments, Shared& state);
   BackwardCall(const BackwardCall&) = delete;
   BackwardCall& operator=(const BackwardCall&) = delete;
 

@@ -51,7 +51,7 @@ PyObject* forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
     Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 4);
     Shared& state = shared(arguments.next());
-    ForwardCall call(arguments, state.reader);
+    ForwardCall call(arguments, state);
     const bool need_lse = arguments.flag();
     const bool need_row_max = arguments.flag();
     const bool need_max_logits = arguments.flag();
@@ -78,7 +78,7 @@ PyObject* backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
     Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 3);
     Shared& state = shared(arguments.next());
-    BackwardCall call(arguments, state.reader);
+    BackwardCall call(arguments, state);
     const bool need_dbias = arguments.flag();
     const bool need_dsink = arguments.flag();
     call.set_deterministic(arguments.flag());
@@ -111,7 +111,7 @@ PyObject* enqueue_forward(PyObject*, PyObject* const* values, Py_ssize_t count) 
   return guarded([&]() -> PyObject* {
     Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 5);
     Shared& state = shared(arguments.next());
-    ForwardCall call(arguments, state.reader);
+    ForwardCall call(arguments, state);
     PyObject* const out = arguments.next();
     PyObject* const lse = arguments.next();
     PyObject* const row_max = arguments.next();
@@ -126,7 +126,7 @@ PyObject* enqueue_backward(PyObject*, PyObject* const* values, Py_ssize_t count)
   return guarded([&]() -> PyObject* {
     Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 7);
     Shared& state = shared(arguments.next());
-    BackwardCall call(arguments, state.reader);
+    BackwardCall call(arguments, state);
     call.set_deterministic(arguments.flag());
     PyObject* const dq = arguments.next();
     PyObject* const dk = arguments.next();

@@ -24,6 +24,16 @@ const cuda::Driver* driver(Shared& state) {
   return state.driver.get();
 }
 
+const attnjit_expression* expression(Shared& state, const char* text) {
+  if (text == nullptr) return nullptr;
+  const auto known = state.expressions.find(text);
+  if (known != state.expressions.end()) return known->second;
+  const attnjit_expression* made = nullptr;
+  check(attnjit_expression_create(state.context, text, &made));
+  state.expressions.emplace(text, made);
+  return made;
+}
+
 void check(attnjit_status status) {
   switch (status) {
     case ATTNJIT_OK:

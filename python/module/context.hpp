@@ -1,5 +1,8 @@
 #pragma once
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "allocator.hpp"
@@ -18,6 +21,7 @@ struct Shared {
   TensorReader reader;
   attnjit_context* context = nullptr;
   std::shared_ptr<const cuda::Driver> driver;  // null until a call needs it, and without a GPU
+  std::map<std::string, const attnjit_expression*, std::less<>> expressions;  // by their texts
 };
 
 /// The content of a capsule of create_context(). Raises ValueError for another capsule.
@@ -25,6 +29,9 @@ Shared& shared(PyObject* capsule);
 
 /// The driver, or null: the library then says what is missing, after it has checked the arguments.
 const cuda::Driver* driver(Shared& state);
+
+/// The handle of an expression, made once per text; null for null. Needs the GIL.
+const attnjit_expression* expression(Shared& state, const char* text);
 
 /// Raises the Python exception that stands for a status other than ATTNJIT_OK.
 void check(attnjit_status status);

@@ -11,18 +11,31 @@
 namespace attnjit::python {
 namespace {
 
+// Whether it is None or of exactly one of the types.
+bool is(PyObject* object, PyObject* types) {
+  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  bool found = is_none(object);
+  for (Py_ssize_t i = 0; !found && i < PyTuple_Size(types); ++i) {
+    found = PyTuple_GetItem(types, i) == type;
+  }
+  return found;
+}
+
+bool each_is(PyObject* objects, PyObject* types) {
+  bool found = true;
+  for (Py_ssize_t i = 0; found && i < PyTuple_Size(objects); ++i) {
+    found = is(PyTuple_GetItem(objects, i), types);
+  }
+  return found;
+}
+
 PyObject* are_plain(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
     if (count == 0 || !PyTuple_Check(values[0]))
       raise(PyExc_TypeError, "expected a tuple of types");
     const std::span objects(values + 1, values + count);
     const auto is_plain = [types = values[0]](PyObject* object) {
-      auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-      bool found = is_none(object);
-      for (Py_ssize_t i = 0; !found && i < PyTuple_Size(types); ++i) {
-        found = PyTuple_GetItem(types, i) == type;
-      }
-      return found;
+      return PyTuple_Check(object) ? each_is(object, types) : is(object, types);
     };
     return PyBool_FromLong(std::ranges::all_of(objects, is_plain) ? 1 : 0);
   });
@@ -37,7 +50,7 @@ PyCFunction as_method(Function* function) {
 
 #define ATTNJIT_INPUTS                                                                            \
   "q, k, v, mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, " \
-  "block_table, tail_mask, scalars"
+  "block_table, tail_mask, read, scalars"
 
 PyMethodDef methods[] = {
     {"create_context", as_method(create_context), METH_FASTCALL,
@@ -61,7 +74,8 @@ PyMethodDef methods[] = {
     {"enqueue_prepare_mask", as_method(enqueue_prepare_mask), METH_FASTCALL,
      "enqueue_prepare_mask(context, mask, for_backward, memory, stream or None)"},
     {"are_plain", as_method(are_plain), METH_FASTCALL,
-     "are_plain(types, *objects) -> whether each is None or of exactly one of the types"},
+     "are_plain(types, *objects) -> whether each, of a tuple each in it, is None or of exactly one "
+     "of the types"},
     {"counters", counters, METH_O, "counters(context) -> dict of what the context did so far"},
     {"version", version, METH_NOARGS, "version() -> the library's version"},
     {nullptr, nullptr, 0, nullptr}};

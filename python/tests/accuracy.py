@@ -35,7 +35,7 @@ def _size_of_sink_terms(sink, lse, dout, out):
 def check(problem, out, lse=None, gradients=None, dout=None, dlse=None):
     """Holds what a call left against the formulas. `problem` is (q, k, v, operands, scalars) of attnjit._call;
     gradients are (dq, dk, dv, dbias or None, dsink or None)."""
-    q, operands = problem[0], Operands(*(t if t is None else t.detach() for t in problem[3]))
+    q, operands = problem[0], Operands.of_flat([t if t is None else t.detach() for t in problem[3].flat()])
     bias = operands.bias
     detached = (*(t.detach() for t in problem[:3]), operands, problem[4])
     formulas = packed_formulas.formulas_for(operands)

@@ -17,7 +17,7 @@ from ctypes import (
 )  # fmt: skip
 
 CUDA = 2
-BOOL, UINT8, INT32 = (6, 8), (1, 8), (0, 32)
+BOOL, UINT8, INT32, INT64 = (6, 8), (1, 8), (0, 32), (0, 64)
 FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = (2, 16), (4, 16), (2, 32), (2, 64)
 STREAM = 0x5000  # plus the device
 

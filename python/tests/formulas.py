@@ -6,6 +6,8 @@ import torch
 
 from attnjit._scalars import BOTTOM_RIGHT
 
+from expression_values import evaluate, with_index
+
 
 def _planes_of(planes, batch, order):
     """The plane of each batch element, or None where neighbours share one; `order` is (inner, cycle)."""
@@ -66,22 +68,38 @@ def prepare_mask(mask, memory):
     memory[: rows.numel()] = rows.flatten()
 
 
+def _indices(q, k, operands, scalars):
+    """The indices of expressions but g, each broadcast to (batch, head, query, key)."""
+    batch, device = q.shape[0], q.device
+    lengths = []
+    for length, given in ((q.shape[2], operands.seqlens_q), (k.shape[2], operands.seqlens_kv)):
+        used = torch.full((batch,), length, device=device) if given is None else given.clamp(0, length).long()
+        lengths.append(used.reshape(batch, 1, 1, 1))
+    used_q, used_kv = lengths
+    offset = scalars.diagonal_offset + (used_kv - used_q if scalars.diagonal == BOTTOM_RIGHT else 0)
+    along = lambda size, axis: torch.arange(size, device=device).reshape(
+        [-1 if a == axis else 1 for a in range(4)]
+    )
+    sizes = zip("bhij", (*q.shape[:3], k.shape[2]))
+    indices = {name: along(size, axis) for axis, (name, size) in enumerate(sizes)}
+    return indices | {"off": offset, "Lq": used_q, "Lk": used_kv}
+
+
+def _said(text, q, k, operands, scalars, dtype, s=None):
+    """The value of an expression of a call."""
+    read = dict(zip(scalars.operand_names, operands.read or ()))
+    return evaluate(text, _indices(q, k, operands, scalars), read, dtype, s)
+
+
 def kept(q, k, operands, scalars):
     """Which keys each row keeps: bool, and how far they lie behind its diagonal, both broadcast to (batch, head,
     query, key)."""
-    mask, seqlens_q, seqlens_kv = operands.mask, operands.seqlens_q, operands.seqlens_kv
+    mask = operands.mask
     if scalars.prepared_mask is not None:
         mask = bits_of(mask, scalars.prepared_mask)
     batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
-    device = q.device
-    full = torch.full((batch,), rows, device=device), torch.full((batch,), keys, device=device)
-    used = [
-        length if given is None else given.clamp(0, int(length.max()) if batch else 0).long()
-        for given, length in zip((seqlens_q, seqlens_kv), full)
-    ]
-    used_q, used_kv = (u.reshape(batch, 1, 1, 1) for u in used)
-    i = torch.arange(rows, device=device).reshape(1, 1, rows, 1)
-    j = torch.arange(keys, device=device).reshape(1, 1, 1, keys)
+    indices = _indices(q, k, operands, scalars)
+    i, j, offset, used_q, used_kv = (indices[name] for name in ("i", "j", "off", "Lq", "Lk"))
     keep = (i < used_q) & (j < used_kv)
     if operands.tail_mask is not None:
         column = (j - used_kv + rows).expand(batch, 1, rows, keys)
@@ -90,7 +108,8 @@ def kept(q, k, operands, scalars):
         keep = keep & (~inside | tail.gather(3, column.clamp(0, max(rows - 1, 0))))
     if mask is not None:
         keep = keep & _per_plane(_of_rank_4(mask), q, orders_of(scalars)[0]).bool()
-    offset = scalars.diagonal_offset + (used_kv - used_q if scalars.diagonal == BOTTOM_RIGHT else 0)
+    if scalars.keep is not None:
+        keep = keep & _said(scalars.keep, q, k, operands, scalars, torch.float64)
     left, right = scalars.window_left, scalars.window_right
     if scalars.causal:
         keep = keep & (j <= i + offset)
@@ -107,14 +126,28 @@ def _used_rows(q, seqlens_q):
     return i < (q.shape[2] if seqlens_q is None else seqlens_q.reshape(-1, 1, 1))
 
 
+def _changed(scores, q, k, operands, scalars):
+    """Scaled scores through the expression and the softcap."""
+    if scalars.score is not None:
+        scores = _said(scalars.score, q, k, operands, scalars, scores.dtype, scores).to(scores.dtype)
+    if scalars.softcap > 0:
+        scores = scalars.softcap * (scores / scalars.softcap).tanh()
+    return scores
+
+
+def _slopes(scores, *call):
+    """The derivatives of _changed(), from differences in fp64."""
+    scores, step = scores.double(), 2.0**-20
+    above, below = (_changed(scores + sign * step, *call) for sign in (1, -1))
+    return ((above - below) / (2 * step)).nan_to_num(0, 0, 0)
+
+
 def _scores(q, k, operands, scalars):
     """The scores of a head for each head of q, and which of them count: bool."""
     bias, slopes = operands.bias, operands.alibi_slopes
     keep, distance = kept(q, k, operands, scalars)
     scale = 1 / math.sqrt(q.shape[3]) if scalars.scale is None else scalars.scale
-    scores = scale * (q @ k.transpose(-1, -2))
-    if scalars.softcap > 0:
-        scores = scalars.softcap * (scores / scalars.softcap).tanh()
+    scores = _changed(scale * (q @ k.transpose(-1, -2)), q, k, operands, scalars)
     if bias is not None:
         scores = scores + _per_plane(_of_rank_4(bias).to(q.dtype), q, orders_of(scalars)[1])
     if slopes is not None:
@@ -126,6 +159,7 @@ def row_max(q, k, operands, scalars, dtype=torch.float64):
     """The largest score of each row that counts, (batch, head, query) in `dtype`; -inf without one."""
     if operands.block_table is not None:
         k = unpaged(k, operands)
+    scalars = with_index(scalars, "g", f"(h // {q.shape[1] // k.shape[1]})")
     q, k = q.to(dtype), _per_plane(k.to(dtype), q)
     scores, keep = _scores(q, k, operands, scalars)
     kept_scores = torch.where(keep, scores, -math.inf)
@@ -169,6 +203,7 @@ def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
     out are rounded to dtype `rounded`, as kernels round them, if that is given."""
     if operands.block_table is not None:
         k, v = (unpaged(t, operands) for t in (k, v))
+    scalars = with_index(scalars, "g", f"(h // {q.shape[1] // k.shape[1]})")
     q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
     weights, lse, _ = _softmax(q, k, operands, scalars)
     return _rounded(_rounded(weights, rounded) @ v, rounded), lse
@@ -225,6 +260,7 @@ def gradients(
     where it had more keys. `over_keys` says whether the bias varies over keys, where its shape does not."""
     scale = 1 / math.sqrt(q.shape[3]) if scalars.scale is None else scalars.scale
     shapes = [t.shape for t in (q, k, v)]
+    scalars = with_index(scalars, "g", f"(h // {q.shape[1] // k.shape[1]})")
     q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
     weights, lse, of_sinks = _softmax(q, k, operands, scalars)
     if given_lse is not None:
@@ -242,8 +278,8 @@ def gradients(
         over_keys = bias.shape[-1] != 1 if over_keys is None else over_keys
         dbias = _sum_to(_of_bias(ds, over_keys, of_lse, of_sinks, delta), bias.shape, orders_of(scalars)[1])
     dsink = None if of_sinks is None else -(of_sinks * delta).sum((0, 2))
-    if scalars.softcap > 0:  # 1 - tanh^2
-        ds = ds / (scale * (q @ k.transpose(-1, -2)) / scalars.softcap).cosh().square()
+    if scalars.softcap > 0 or scalars.score is not None:
+        ds = ds * _slopes(scale * (q @ k.transpose(-1, -2)), q, k, operands, scalars).to(dtype)
     ds = _rounded(ds, rounded)
     dk, dv = scale * (ds.transpose(-1, -2) @ q), weights.transpose(-1, -2) @ dout
     dq, dk, dv = (

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 import formulas
+from expression_values import with_index
 
 
 class _Sequence(NamedTuple):
@@ -39,9 +40,10 @@ class _Sequence(NamedTuple):
         slopes = operands.alibi_slopes
         if slopes is not None and slopes.dim() == 2 and slopes.shape[0] > 1:
             slopes = slopes[one]
-        return type(operands)(*of_scores, operands.sink, slopes)._replace(
-            **dict(zip(("seqlens_q", "seqlens_kv"), lengths))
-        )
+        return type(operands)(*of_scores, operands.sink, slopes, *lengths, read=operands.read)
+
+    def own_scalars(self, scalars):
+        return with_index(scalars, "b", str(self.index))
 
 
 def _sequences(operands):
@@ -71,8 +73,8 @@ def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
     k, v = _unpaged(operands, k, v)
     for s in _sequences(operands):
         tensors = q[:, :, s.rows], s.own_keys(k), s.own_keys(v)
-        own = s.own(k, operands)
-        out[:, :, s.rows], lse[:, :, s.rows] = formulas.attend(*tensors, own, scalars, dtype, rounded)
+        own = s.own(k, operands), s.own_scalars(scalars)
+        out[:, :, s.rows], lse[:, :, s.rows] = formulas.attend(*tensors, *own, dtype, rounded)
     return out, lse
 
 
@@ -81,8 +83,8 @@ def row_max(q, k, operands, scalars):
     (k,) = _unpaged(operands, k)
     of_rows = q.new_full(q.shape[:3], -torch.inf, dtype=torch.float64)
     for s in _sequences(operands):
-        own = s.own(k, operands)
-        of_rows[:, :, s.rows] = formulas.row_max(q[:, :, s.rows], s.own_keys(k), own, scalars)
+        own = s.own(k, operands), s.own_scalars(scalars)
+        of_rows[:, :, s.rows] = formulas.row_max(q[:, :, s.rows], s.own_keys(k), *own)
     return of_rows
 
 
@@ -102,9 +104,9 @@ def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, 
     for s in _sequences(operands):
         tensors = q[:, :, s.rows], k[:, :, s.keys], v[:, :, s.keys]
         *of_out, lse = (None if t is None else t[:, :, s.rows] for t in (out, dout, dlse, given_lse))
-        own = s.own(k, operands)
+        own = s.own(k, operands), s.own_scalars(scalars)
         found = formulas.gradients(
-            *of_out, *tensors, own, scalars, dtype, rounded, given_lse=lse, over_keys=over_keys
+            *of_out, *tensors, *own, dtype, rounded, given_lse=lse, over_keys=over_keys
         )
         dq[:, :, s.rows], dk[:, :, s.keys], dv[:, :, s.keys] = found[:3]
         if dbias is not None:

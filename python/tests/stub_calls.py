@@ -25,7 +25,13 @@ def text(function, *arguments):
 
 
 def described(values):
-    return {n: v.described() if isinstance(v, FakeTensor) else v for n, v in values.items()}
+    return {name: describe(value) for name, value in values.items()}
+
+
+def describe(value):
+    if isinstance(value, list):
+        return [describe(each) for each in value]
+    return value.described() if isinstance(value, FakeTensor) else value
 
 
 context = _native.create_context(None, make, None, DTYPES)
@@ -90,6 +96,18 @@ packed_pages = (
         "block_table": FakeTensor(0x8400, (5, 4), INT32, strides=(7, 1)),
     }
 )
+expressions = {
+    "score": "s + rel[h, j]",
+    "keep": "doc[b, i] == doc[b, j] || all",
+    "names": ("rel", "doc", "all"),
+}
+said = INPUTS | {
+    "read": [
+        FakeTensor(0x8600, (8, 24), FLOAT32, strides=(1, 8)),
+        FakeTensor(0x8700, (2, 24), INT32),
+        FakeTensor(0x8800, (), BOOL),
+    ]
+}
 memory = FakeTensor(0x5800, (24,), UINT8)
 packed_results = RESULTS | {"out": FakeTensor(0x4000, (1, *OUT.shape[1:]))}
 
@@ -133,6 +151,13 @@ print(
                 _native.enqueue_prepare_mask, context, FakeTensor(0x5000, (16, 25), BOOL), True, memory, None
             ),
             text(_native.enqueue_forward, context, *merged(packed_pages, packed_results)),
+            text(_native.enqueue_forward, context, *merged(said, RESULTS, **expressions)),
+            text(
+                _native.enqueue_forward,
+                context,
+                *merged(described(said), described(RESULTS), **expressions | {"stream": 7}),
+            ),
+            text(_native.enqueue_backward, context, *merged(said, known, given, **expressions)),
         ]
     )
 )

@@ -17,6 +17,7 @@ from exchange_api import (
     FLOAT32,
     FLOAT64,
     INT32,
+    INT64,
     UINT8,
     FakeTensor,
     address_of_api,
@@ -43,6 +44,7 @@ INPUTS = {
     "cu_seqlens_kv": None,
     "block_table": None,
     "tail_mask": None,
+    "read": None,
 }
 SCALARS = {
     "scale": None,
@@ -54,6 +56,9 @@ SCALARS = {
     "offset": 0,
     "prepared": None,
     "orders": None,
+    "score": None,
+    "keep": None,
+    "names": (),
 }
 RESULTS = {"out": OUT, "lse": None, "row_max": None, "max_logits": None, "stream": None}
 MERGE = {
@@ -85,6 +90,11 @@ def context(make=None, make_on_current=None):
 
 def forward(**changes):
     return _native.enqueue_forward(context(), *merged(INPUTS, RESULTS, **changes))
+
+
+def operands(**tensors):
+    """The changes that give a call operands of expressions."""
+    return {"names": tuple(tensors), "read": tuple(tensors.values())}
 
 
 @pytest.mark.parametrize(
@@ -200,12 +210,43 @@ def forward(**changes):
         ({"v": 3}, TypeError, "v: expected a tensor .* not <class 'int'>"),
         ({"v": (1, 2)}, TypeError, "takes exactly 7 arguments"),
         ({"scalars": None}, TypeError, "scalars: expected a tuple, not None"),
-        ({"scalars": (None, False)}, TypeError, "takes exactly 9 arguments"),
+        ({"scalars": (None, False)}, TypeError, "takes exactly 12 arguments"),
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"orders": (1, 0)}, TypeError, "takes exactly 4 arguments"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
-        ({"more": None}, TypeError, "expected 20 arguments, not 21"),
+        ({"keep": "j @ i"}, ValueError, r"  j @ i\n    \^"),
+        ({"keep": "j <= k", "diagonal": 1}, ValueError, r"k is no index.*\n  j <= k\n       \^"),
+        ({"keep": "i\0"}, ValueError, "embedded null character"),
+        ({"score": 3}, TypeError, "str or None, not int"),
+        (
+            {"keep": "j < n"} | operands(n=FakeTensor(0x1000, (), INT64)),
+            TypeError,
+            "n: dtype is int64; .* int32",
+        ),
+        (
+            {"keep": "j < n"} | operands(n=FakeTensor(0x1000, (), UINT8)),
+            TypeError,
+            "n: dtype is uint8; .* bool",
+        ),
+        (
+            {"keep": "j < n"} | operands(n=FakeTensor(0x1000, (), FLOAT64)),
+            TypeError,
+            "n: dtype is float64; .*16",
+        ),
+        ({"keep": "j < n"} | operands(n=FakeTensor(0x1000, (1,) * 5)), ValueError, "n: it has 5 axes; .* 4"),
+        ({"keep": "j < n"} | operands(n=FakeTensor(0x1000, (), device=1)), ValueError, "n: it is on cuda:1"),
+        ({"keep": "j < n"} | operands(n=FakeTensor(0x1000, (2,), INT32)), ValueError, "n"),
+        (
+            {"keep": "j < i"} | operands(n=FakeTensor(0x1000, (), INT32)),
+            ValueError,
+            "n: no expression reads it",
+        ),
+        (operands(n=FakeTensor(0x1000, (), INT32)), ValueError, "operands: 1 without score and keep"),
+        ({"names": ("n", "m"), "read": (Q,)}, ValueError, "operands: 2 names and 1 tensors"),
+        ({"names": (3,), "read": (Q,)}, TypeError, "bad argument type|str"),
+        ({"read": 3}, TypeError, "int"),
+        ({"more": None}, TypeError, "expected 21 arguments, not 22"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -325,6 +366,8 @@ def test_plain_types():
     assert _native.are_plain(types, Q, None, 3)
     assert not _native.are_plain(types, Q, other)
     assert not _native.are_plain(types, 3.0)
+    assert _native.are_plain(types, 3, (Q, 3), ())
+    assert not _native.are_plain(types, 3, (Q, 3.0))
     with pytest.raises(TypeError, match="expected a tuple of types"):
         _native.are_plain(FakeTensor, Q)
 
@@ -376,7 +419,7 @@ def test_the_arguments_that_the_library_gets():
     (
         version, no_nvrtc, plain, full, described, backward, rows_apart, workspaces, _,
         as_q, heads_major, gradients, gradients_as_inputs, made, packed, counters, merge, merge_described, paged,
-        prepared, prepare, prepare_elsewhere, packed_pages,
+        prepared, prepare, prepare_elsewhere, packed_pages, said, said_described, said_backward,
     ) = json.loads(child.stdout)  # fmt: skip
     q = "q=0x1000:1,2/8192,8/1024,16/64,64/1 "
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
@@ -436,6 +479,13 @@ def test_the_arguments_that_the_library_gets():
     assert merge_described == f"ValueError: {parts}{merged_out}{rest}0x7"
     given = no_arrays + "orders=3,1,2,4 prepared=0x5800:1,8,16,24:1 "
     assert prepared == f"ValueError: {q}{k}{v}{out}{given}stream=0x5000 workspace=(nil):0"
+    texts = (
+        "score=s + rel[h, j] keep=doc[b, i] == doc[b, j] || all rank=2 rel=0x8600:2,8/1,24/8,1/0,1/0 "
+        "rank=2 doc=0x8700:4,2/24,24/1,1/0,1/0 rank=0 all=0x8800:3,1/0,1/0,1/0,1/0 "
+    )
+    assert said == f"ValueError: {q}{k}{v}{out}{no_arrays}{texts}stream=0x5000 workspace=(nil):0"
+    assert said_described == said.replace("stream=0x5000", "stream=0x7")
+    assert f" {texts}d{out}" in said_backward.replace("dout=0x4110", "dout=0x4000")
     mask = "mask=0x5000:3,1/0,1/0,16/24,24/1 "
     assert prepare == f"ValueError: {mask}for_backward=1 memory=0x5800 stream=0x5000"
     assert prepare_elsewhere == "ValueError: memory: 24 bytes; expected 25"

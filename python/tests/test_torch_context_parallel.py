@@ -113,6 +113,8 @@ def _check_messages(ranks):
     lengths = torch.tensor([0, 6], dtype=torch.int32)
     with pytest.raises(NotImplementedError, match="cu_seqlens_q: context_parallel.attention takes no packed"):
         context_parallel.attention(q, q, q, cu_seqlens_q=lengths, cu_seqlens_kv=lengths)
+    with pytest.raises(NotImplementedError, match="keep: context_parallel.attention takes no expression"):
+        context_parallel.attention(q, q, q, keep="j <= i")
     with pytest.raises(TypeError, match="unexpected keyword argument 'sinks'"):
         context_parallel.attention(q, q, q, sinks=torch.zeros(2))
     with pytest.raises(ValueError, match="method: 'tree'"):

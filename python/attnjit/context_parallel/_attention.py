@@ -28,6 +28,9 @@ _NOT_TAKEN = {
     "cu_seqlens_kv": "packed sequences; pass a mask, or call once per sequence",
     "block_table": "paged keys; call attnjit.attention",
     "tail_mask": "mask over the last keys; pass a mask over all of them",
+    "score": "expression of scores; pass a bias",
+    "keep": "expression of kept keys; pass a mask",
+    "operands": "operands of expressions; pass a mask or a bias",
 }
 
 
@@ -114,7 +117,7 @@ def attention(
             needs two rows on each rank.
         TypeError, NotImplementedError, RuntimeError: as attnjit.attention; RuntimeError too where a rank does not
             answer within the group's time-out. NotImplementedError names an argument of attnjit.attention that is
-            not taken: lengths per batch element, packed sequences, paged keys, tail_mask.
+            not taken: lengths per batch element, packed sequences, paged keys, tail_mask, expressions.
     """
     _refuse(others)
     _check(q, k, v, mask, method)
