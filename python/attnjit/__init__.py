@@ -1,10 +1,11 @@
 """attnjit: attention kernels specialised at run time, for PyTorch.
 
-``attention`` takes a mask and a bias as two operands, with grouped heads and all gradients; ``sdpa``,
-``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the signatures of PyTorch and FlashAttention. Callers that stay as they are reach
-the kernels through ``sdpa_mode``, ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts
-what they got. ``context_parallel`` spreads ``attention`` over a process group, and ``merge_lse`` adds up results over
-shares of the keys. ``prepare_mask`` prepares a mask for many calls. docs/guide/pytorch.md of the project shows each of them.
+``attention`` takes a mask and a bias as two operands, or either as a formula, with grouped heads and all gradients;
+``sdpa``, ``flex_attention``, ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the
+signatures of PyTorch and FlashAttention. Callers that stay as they are reach the kernels through ``sdpa_mode``,
+``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts what they got. ``context_parallel`` spreads
+``attention`` over a process group, and ``merge_lse`` adds up results over shares of the keys. ``prepare_mask`` prepares
+a mask for many calls. docs/guide/pytorch.md of the project shows each of them.
 """
 
 from importlib import import_module
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ._sdpa import sdpa
     from .doors._sdpa_mode import sdpa_mode
     from .doors._served import served
+    from .flex._attention import flex_attention
 
 __version__ = _native.version()
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "flash_attn_func",
     "flash_attn_varlen_func",
     "flash_attn_with_kvcache",
+    "flex_attention",
     "merge_lse",
     "prepare_mask",
     "sdpa",
@@ -40,6 +43,7 @@ _HOMES = {
     "flash_attn_func": "._flash_attn",
     "flash_attn_varlen_func": "._flash_attn",
     "flash_attn_with_kvcache": "._flash_attn",
+    "flex_attention": ".flex._attention",
     "merge_lse": "._merge_lse",
     "PreparedMask": "._prepared_mask",
     "prepare_mask": "._prepared_mask",

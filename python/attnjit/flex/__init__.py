@@ -1,0 +1,1 @@
+"""`attnjit.flex_attention`: functions of FlexAttention as expressions."""
