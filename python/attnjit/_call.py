@@ -47,14 +47,13 @@ class Operands(NamedTuple):
     read: tuple[Tensor, ...] | None = None  # by expressions, in the order of Scalars.operand_names
 
     def flat(self) -> tuple[Tensor | None, ...]:
-        """The tensors one after another."""
-        *named, read = self
-        return *named, *(read or ())
+        """The tensors one after another, those that are read last."""
+        return self[:-1] if self.read is None else (*self[:-1], *self.read)
 
     @classmethod
     def of_flat(cls, tensors) -> "Operands":
-        count = len(cls._fields) - 1
-        return cls(*tensors[:count], tuple(tensors[count:]) or None)
+        named = len(cls._fields) - 1
+        return cls(*tensors) if len(tensors) == named else cls(*tensors[:named], tuple(tensors[named:]))
 
 
 _CURRENT_STREAM = None

@@ -24,7 +24,7 @@ def trace(function):
     if not _is_mask(function):
         arguments.insert(0, Value("s", FLOAT))
     tracing = Tracing(torch.device("cpu"))
-    return tracing.trace("mod", function, *arguments).text, tracing.operands
+    return tracing.trace("mod", function, *arguments).text, tracing.captured.operands
 
 
 def _check_types(member, text, operands):

@@ -51,7 +51,7 @@ def _said(query: Tensor, key: Tensor, score_mod, block_mask) -> dict:
         score = tracing.trace("score_mod", score_mod, Value("s", FLOAT), *indices).text
     if block_mask is not None:
         keep = _keep(tracing, block_mask, indices).text
-    return {"score": score, "keep": keep, "operands": tracing.operands}
+    return {"score": score, "keep": keep, "operands": tracing.captured.operands}
 
 
 def flex_attention(

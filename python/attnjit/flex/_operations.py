@@ -11,7 +11,9 @@ _MOST_FACTORS = 8  # of a power
 
 
 def type_of(dtype: torch.dtype) -> str:
-    return BOOL if dtype == torch.bool else FLOAT if dtype.is_floating_point else INT
+    if dtype == torch.bool:
+        return BOOL
+    return FLOAT if dtype.is_floating_point or dtype.is_complex else INT
 
 
 def _convert(x: Value, result: str) -> Value:

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ._kept import kept
+from ._captured import Captured
 from ._operations import OPERATIONS, type_of, where
 from ._value import BOOL, FLOAT, INT, Value, element, literal
 
 _DTYPES = {INT: torch.int64, FLOAT: torch.float32, BOOL: torch.bool}
-_OPERAND_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.bool)
 _NO_ARGUMENTS = MappingProxyType({})
 
 # Functions of PyTorch that take the same arguments as the operations of its dispatcher: the way through that takes
@@ -72,15 +71,12 @@ Traced.__hash__ = Tensor.__hash__
 
 
 class Tracing(TorchFunctionMode):
-    """Traces the functions of one call. They share `operands`, the tensors that they read, by their names."""
+    """Traces the functions of one call, which share the tensors that they read."""
 
     def __init__(self, device: torch.device):
         super().__init__()
         self.device = device
-        self._needs_gradients = torch.is_grad_enabled()
-        self.operands: dict[str, Tensor] = {}
-        self._names: dict[int, str] = {}
-        self._captured: list[Tensor] = []  # so that no other has the id of one
+        self.captured = Captured(device)
         self._function = ""
 
     def trace(self, name: str, function, *arguments: Value) -> Value:
@@ -93,7 +89,10 @@ class Tracing(TorchFunctionMode):
     def read(self, tensor: Tensor, places: tuple[Value, ...]) -> Value:
         """An element of a tensor; negative indices count from the end, as in PyTorch."""
         places = tuple(map(_from_end, places, tensor.shape))
-        return element(self._operand(tensor), places, type_of(tensor.dtype))
+        try:
+            return element(self.captured.name(tensor), places, type_of(tensor.dtype))
+        except (NotImplementedError, TypeError, ValueError) as error:
+            raise type(error)(f"{self._function}: {error}") from None
 
     def dispatched(self, name: str, args, kwargs) -> Traced:
         """The result of an operation of PyTorch's dispatcher."""
@@ -163,34 +162,6 @@ class Tracing(TorchFunctionMode):
                 f"values of shape {tuple(value.shape)}; expected single elements, by an index for each axis"
             )
         return self.read(value, ())
-
-    def _operand(self, tensor: Tensor) -> str:
-        """The name of a tensor that is read."""
-        name = self._names.get(id(tensor))
-        if name is None:
-            name = self._names[id(tensor)] = f"t{len(self.operands)}"
-            self._captured.append(tensor)
-            self.operands[name] = self._readable(tensor)
-        return name
-
-    def _readable(self, tensor: Tensor) -> Tensor:
-        """A tensor as kernels read it: on the device, and of a dtype that they know."""
-        what = f"a tensor of shape {tuple(tensor.shape)}"
-        if tensor.requires_grad and self._needs_gradients:
-            self._refuse(f"it reads {what} that requires a gradient, which operands have not; detach it")
-        if tensor.dim() == 0:
-            tensor = tensor.to(self.device)
-        elif tensor.device != self.device:
-            raise ValueError(
-                f"{self._function}: it reads {what} on {tensor.device}; query is on {self.device}"
-            )
-        if tensor.dtype in _OPERAND_DTYPES:
-            return tensor
-        if type_of(tensor.dtype) != INT or tensor.is_complex():
-            raise TypeError(
-                f"{self._function}: it reads {what} of {tensor.dtype}; expected float32, float16 or bfloat16"
-            )
-        return kept(tensor, (tensor,), tensor.int)
 
 
 def _from_end(place: Value, size: int) -> Value:
