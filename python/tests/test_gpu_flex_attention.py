@@ -90,7 +90,7 @@ def test_lists_alone():
     rows, columns = -(-L // 128), -(-S // 128)
     blocks = torch.tensor([[0, 1, 1, 0], [1, 0, 0, 1], [0, 0, 0, 0]], dtype=torch.bool, device="cuda")
     counts = blocks.sum(-1, dtype=torch.int32).expand(1, 1, rows).contiguous()
-    indices = blocks.int().argsort(-1, descending=True, stable=True).int().expand(1, 1, rows, columns)
+    indices = blocks.int().argsort(dim=-1, descending=True, stable=True).int().expand(1, 1, rows, columns)
     mask = BlockMask.from_kv_blocks(counts, indices.contiguous(), seq_lengths=(L, S))
     keep = blocks.repeat_interleave(128, 0).repeat_interleave(128, 1)[:L, :S].expand(B, H, L, S)
     check(None, mask, keep)
