@@ -52,7 +52,8 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
 }
 
 void add_path(CLI::App& verb, WorkloadOptions& options) {
-  verb.add_option("--path", options.path, "Main loops: auto (default), mma, wgmma or single_tile");
+  verb.add_option("--path", options.path,
+                  "Main loops: auto (default), mma, wgmma, single_tile or shared_bias");
 }
 
 void add_archs(CLI::App& verb, WorkloadOptions& options, const char* help) {

@@ -46,8 +46,9 @@ Rule why_dbias_method_unfit(const BackwardTunables& t, const BackwardFamily& f) 
   if (f.deterministic && method == DbiasMethod::kAdd) {
     return "dbias_method: add is not deterministic; use kernel";
   }
-  if (method == DbiasMethod::kPerBlock && t.dkv.path != Path::kSingleTile) {
-    return "dbias_method: per_block needs path single_tile; use add or kernel";
+  if (method == DbiasMethod::kPerBlock && t.dkv.path != Path::kSingleTile &&
+      t.dkv.path != Path::kSharedBias) {
+    return "dbias_method: per_block needs path single_tile or shared_bias; use add or kernel";
   }
   if (method == DbiasMethod::kPerPlane) {
     if (const Rule rule = why_no_per_plane(f)) {
@@ -140,8 +141,14 @@ DbiasMethod default_dbias_method(const BackwardFamily& f) {
 Rule why_unfit(const BackwardTunables& tunables, const problem::BackwardPlanKey& key,
                const Arch& arch) {
   if (auto rule = why_unfit(tunables, key.family, arch)) return rule;
-  if (tunables.dkv.path != Path::kSingleTile) return std::nullopt;
-  return why_longer_than(tunables.dkv, key);
+  switch (tunables.dkv.path) {
+    case Path::kSingleTile:
+      return why_longer_than(tunables.dkv.block_q, tunables.dkv.block_kv, key, Path::kSingleTile);
+    case Path::kSharedBias:
+      return why_longer_than(tunables.dkv.block_q, tunables.dq.block_kv, key, Path::kSharedBias);
+    default:
+      return std::nullopt;
+  }
 }
 
 Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const Arch& arch) {

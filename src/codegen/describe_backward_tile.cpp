@@ -9,8 +9,8 @@ std::string describe_tile(const BackwardTile& t) {
     return fmt::format("single_tile q{} kv{} s{} b{}", t.block_q, t.block_kv, t.num_stages,
                        t.min_blocks);
   }
-  if (t.path == Path::kWgmma) {
-    return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);
+  if (t.path != Path::kMma) {
+    return fmt::format("{} q{} kv{} s{}", base::word(t.path), t.block_q, t.block_kv, t.num_stages);
   }
   return fmt::format(
       "q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages, t.num_warps,

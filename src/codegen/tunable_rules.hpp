@@ -50,14 +50,14 @@ Rule why_out_of_range(const Tunables& tunables) {
   return rule;
 }
 
-/// The rule of a tile that holds whole planes.
-template <class Tile, class PlanKey>
-Rule why_longer_than(const Tile& tile, const PlanKey& key) {
-  if (key.bucket_q <= tile.block_q && key.bucket_kv <= tile.block_kv) return std::nullopt;
+/// The rule of a path that holds planes of so many rows and keys.
+template <class PlanKey>
+Rule why_longer_than(int rows, int keys, const PlanKey& key, Path path) {
+  if (key.bucket_q <= rows && key.bucket_kv <= keys) return std::nullopt;
   return fmt::format(
-      "path: single_tile holds at most {} rows and {} keys, and the problem may have "
-      "{} and {}; use mma or wgmma",
-      tile.block_q, tile.block_kv, key.bucket_q, key.bucket_kv);
+      "path: {} holds at most {} rows and {} keys, and the problem may have {} and {}; use mma or "
+      "wgmma",
+      base::word(path), rows, keys, key.bucket_q, key.bucket_kv);
 }
 
 /// The rule of members that a tile's path has not, see lacks().

@@ -24,7 +24,9 @@ Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, c
 
 Rule why_unfit(const ForwardTunables& tunables, const problem::PlanKey& key, const Arch& arch) {
   if (auto rule = why_unfit(tunables, key.family, arch)) return rule;
-  return tunables.path == Path::kSingleTile ? why_longer_than(tunables, key) : std::nullopt;
+  return tunables.path == Path::kSingleTile
+             ? why_longer_than(tunables.block_q, tunables.block_kv, key, tunables.path)
+             : std::nullopt;
 }
 
 std::string describe_tile(const ForwardTunables& t) {

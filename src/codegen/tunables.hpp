@@ -20,6 +20,7 @@ enum class Path {
   kMma,         ///< mma.sync, for every architecture
   kWgmma,       ///< wgmma and TMA, for sm_90a; of a backward the kernels of dk and dv, and of dq
   kSingleTile,  ///< mma.sync, for planes of up to 256 rows and keys; all gradients at once
+  kSharedBias,  ///< mma.sync, of a backward whose batch elements share a bias over pairs
 };
 
 /// Everything that can be chosen for a forward, see kernel::ForwardMmaConfig and
@@ -69,7 +70,8 @@ enum class DbiasMethod {
   kAdd,       ///< planes are reduced: added up in fp32 by the kernel of dk and dv, by atomics
   kKernel,    ///< planes are reduced: by a kernel of its own that computes the scores again
   kPerPlane,  ///< a few planes are reduced: each is stored, in 16 bits, and a kernel adds them up
-  kPerBlock,  ///< planes are reduced: each thread block adds up its own, and a kernel adds those up
+  kPerBlock,  ///< planes are reduced: each thread block adds up its own, and a kernel adds those
+              ///< up; with Path::kSharedBias those of the kernel of dq
 };
 
 /// Whether the kernel of dk and dv writes dS tile by tile: to dbias, or plane by plane beside it.
@@ -96,13 +98,13 @@ constexpr auto fields(const BackwardTile*) {
       base::Field{"fresh", &T::fresh});
 }
 
-/// As of a forward, but for num_stages, which counts planes with Path::kSingleTile.
+/// As of a forward, but for num_stages, which counts planes with Path::kSingleTile and kSharedBias.
 constexpr bool lacks(const BackwardTile& tile, std::string_view member) {
   if (tile.path == Path::kMma) return false;
   if (member == "num_warps" || member == "query_warps" || member == "late" || member == "fresh") {
     return true;
   }
-  return tile.path == Path::kWgmma && member == "min_blocks";
+  return tile.path != Path::kSingleTile && member == "min_blocks";
 }
 
 /// Everything that can be chosen for a backward.
@@ -154,6 +156,9 @@ std::optional<std::string> why_no_wgmma(const problem::BackwardFamily& family, c
 std::optional<std::string> why_no_single_tile(const problem::Family& family);
 std::optional<std::string> why_no_single_tile(const problem::BackwardFamily& family);
 
+/// The rule that keeps every backward of `family` from Path::kSharedBias, or nullopt.
+std::optional<std::string> why_no_shared_bias(const problem::BackwardFamily& family);
+
 /// The rule that keeps `tunables` from running problems of `family` on `arch`, as a sentence, or
 /// nullopt.
 std::optional<std::string> why_unfit(const ForwardTunables& tunables, const problem::Family& family,
@@ -183,7 +188,7 @@ template <>
 struct attnjit::base::Words<attnjit::codegen::Path> {
   using enum codegen::Path;
   static constexpr Word<codegen::Path> kAll[] = {
-      {"mma", kMma}, {"wgmma", kWgmma}, {"single_tile", kSingleTile}};
+      {"mma", kMma}, {"wgmma", kWgmma}, {"single_tile", kSingleTile}, {"shared_bias", kSharedBias}};
 };
 template <>
 struct attnjit::base::Words<attnjit::kernel::SoftmaxPolicy> {

@@ -309,7 +309,10 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   const std::int64_t kv_blocks = grid.kv_planes * kernel::ceil_div(p.seqlen_kv, kernel::kRowBlock);
   set_shape(BackwardStep::kDkv, grid.dkv_blocks);
   if (spec_.has_dq_kernel()) {
-    set_shape(BackwardStep::kDq, grid.q_planes * values_.dq.base.num_q_tiles);
+    const std::int64_t planes = spec_.dkv.shared_bias ? std::int64_t{values_.planes.batches} *
+                                                            values_.planes.heads * grid.dbias_shares
+                                                      : grid.q_planes;
+    set_shape(BackwardStep::kDq, planes * values_.dq.base.num_q_tiles);
   } else {
     set_shape(BackwardStep::kDqSum, grid.q_planes * grid.row_blocks);
   }
@@ -329,12 +332,18 @@ void BackwardArguments::list_parameters() {
   codegen::FeatureValues& features = values_.features;
   if (spec_.dkv.single_tile) {
     list(BackwardStep::kDkv, {&values_.single_tile, &values_.planes, &values_.dkv_dbias}, features);
+  } else if (spec_.dkv.shared_bias) {
+    list(BackwardStep::kDkv, {&values_.dkv, &values_.planes, &values_.dkv_dbias}, features);
   } else if (codegen::dbias_in_dkv(spec_.tunables.dbias_method)) {
     list(BackwardStep::kDkv, {&values_.dkv, &values_.dkv_dbias}, features);
   } else {
     list(BackwardStep::kDkv, {&values_.dkv}, features);
   }
-  list(BackwardStep::kDq, {&values_.dq}, features);
+  if (spec_.dkv.shared_bias) {
+    list(BackwardStep::kDq, {&values_.dq, &values_.planes, &values_.dkv_dbias}, features);
+  } else {
+    list(BackwardStep::kDq, {&values_.dq}, features);
+  }
   list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias}, features);
   list(BackwardStep::kMaskToBits, {&values_.mask_to_bits});
   list(BackwardStep::kOperandRanges, {&values_.operand_ranges});

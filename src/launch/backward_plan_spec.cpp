@@ -33,7 +33,7 @@ void add_dkv(BackwardPlanSpec& spec, const codegen::Arch& arch,
 }
 
 int dq_shared_bytes(const kernel::BackwardMmaConfig& config) { return config.dq_shared_bytes(); }
-int dq_shared_bytes(const kernel::DqWgmmaConfig& config) { return config.shared_bytes(); }
+int dq_shared_bytes(const auto& config) { return config.shared_bytes(); }
 
 // Adds attn_bwd_dq to the plan.
 void add_dq(BackwardPlanSpec& spec, const codegen::TemplateSet& templates) {
@@ -150,13 +150,19 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
       kernel::round_up(dbias.queries, whole_tiles ? spec.dkv.block_q : kBiasFragmentQueries);
   grid.dbias_keys =
       kernel::round_up(dbias.keys, whole_tiles ? spec.dkv.block_kv : kBiasFragmentKeys);
-  if (spec.dbias_kernel || spec.dkv.single_tile) grid.dbias_shares = dbias_shares(spec, problem);
+  if (spec.dbias_kernel || spec.dkv.single_tile || spec.dkv.shared_bias) {
+    grid.dbias_shares = dbias_shares(spec, problem);
+  }
   grid.q_planes = std::int64_t{p.tensor_batch()} * p.num_heads_q;
   grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
   if (spec.tunables.split && !p.packed) grid.splits = query_splits(grid, spec, p);
   if (spec.dkv.single_tile) {
     const kernel::BiasPlanes planes = walked_planes(spec, problem);
     grid.dkv_blocks = std::int64_t{planes.batches} * planes.heads * grid.dbias_shares;
+    return grid;
+  }
+  if (spec.dkv.shared_bias) {
+    grid.dkv_blocks = std::int64_t{dbias.batches} * dbias.heads * grid.kv_tiles * grid.dbias_shares;
     return grid;
   }
   grid.dkv_blocks =

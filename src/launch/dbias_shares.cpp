@@ -38,6 +38,10 @@ std::int32_t dbias_shares(const BackwardPlanSpec& spec, const problem::BackwardP
   }
   const problem::BiasGradient& g = problem.dbias;
   const std::int64_t planes = std::int64_t{g.batches} * g.heads;
+  if (spec.dkv.shared_bias) {
+    const std::int64_t strips = kernel::ceil_div(p.seqlen_kv, spec.dkv.block_kv);
+    return choose_splits(planes * strips, pairs / planes, spec.block_slots, kSharerSplitCosts);
+  }
   const std::int64_t tiles = std::int64_t{kernel::ceil_div(g.queries, spec.dbias_kernel->block_q)} *
                              kernel::ceil_div(g.keys, spec.dbias_kernel->block_kv);
   return choose_splits(planes * tiles, pairs / planes, spec.dbias_slots, kSharerSplitCosts);

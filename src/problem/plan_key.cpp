@@ -59,6 +59,13 @@ bool has_exact_lengths(const Family& f, std::int32_t q, std::int32_t kv, std::in
          !f.bounded_left && !f.bounded_right && !f.packed && f.page_size == 0 &&
          planes >= kFewestShortPlanes;
 }
+bool has_strip_lengths(const BackwardFamily& f, std::int32_t q, std::int32_t kv) {
+  const auto [least, most] = std::minmax(q, kv);
+  return f.dbias == Extent::kPerPair && f.dbias_reduces_planes && !f.dbias_reduces_few &&
+         f.scores.bias == Extent::kPerPair && least > kMostExact && most <= kMostStrip &&
+         f.scores.gqa_ratio == 1 && !f.scores.packed && !f.scores.bounded_left &&
+         !f.scores.bounded_right;
+}
 std::int32_t plane_bucket(std::int64_t planes) { return bucket_of(kPlaneBuckets, planes); }
 
 PlanKey plan_key(const Problem& problem) {
@@ -75,7 +82,13 @@ PlanKey plan_key(const Problem& problem) {
 BackwardPlanKey plan_key(const BackwardProblem& problem) {
   const Problem& forward = problem.forward;
   const BackwardFamily f = family(problem);
-  const Lengths lengths = length_buckets(forward, f.scores);
+  Lengths lengths = length_buckets(forward, f.scores);
+  if (has_strip_lengths(f, forward.seqlen_q, forward.seqlen_kv)) {
+    const auto bucket = [](std::int32_t length) {
+      return (length + kStripStep - 1) / kStripStep * kStripStep;
+    };
+    lengths = {bucket(forward.seqlen_q), bucket(forward.seqlen_kv)};
+  }
   return {f, lengths.q, lengths.kv,
           plane_bucket(std::int64_t{forward.tensor_batch()} * forward.num_heads_q)};
 }

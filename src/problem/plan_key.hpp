@@ -22,6 +22,10 @@ inline constexpr std::int64_t kFewestShortPlanes = 65;
 /// Of planes of so many columns: longer ones are faster in other kernels.
 constexpr std::int32_t most_exact(std::int32_t columns) { return columns <= 32 ? kMostExact : 160; }
 
+/// Where the kernels of a backward may keep strips of a bias that many planes share, both lengths
+/// being above kMostExact and up to kMostStrip, they are rounded up to a multiple of kStripStep.
+inline constexpr std::int32_t kMostStrip = 768, kStripStep = 128;
+
 std::int32_t length_bucket(std::int32_t length);
 std::int32_t plane_bucket(std::int64_t planes);
 /// The multiple of kExactStep that holds `length`.
@@ -29,6 +33,10 @@ std::int32_t short_length_bucket(std::int32_t length);
 /// Whether a kernel that holds many planes whole may serve such lengths, so that their buckets are
 /// those of short_length_bucket(). Buckets of lengths and planes have the answer of their problems.
 bool has_exact_lengths(const Family& family, std::int32_t q, std::int32_t kv, std::int64_t planes);
+
+/// Whether kernels that keep strips of a bias may serve such lengths, so that their buckets are
+/// multiples of kStripStep.
+bool has_strip_lengths(const BackwardFamily& family, std::int32_t q, std::int32_t kv);
 
 /// The key of a plan: problems with equal keys run the same kernels.
 struct PlanKey {

@@ -50,12 +50,13 @@ DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f, DbiasMethod met
 
 // The paths that configuration 0 may take beside Path::kMma.
 struct Paths {
-  bool wgmma = true, single_tile = true;
+  bool wgmma = true, single_tile = true, shared_bias = true;
 };
 
 Traits limited(Traits traits, const Paths& paths) {
   traits.wgmma &= paths.wgmma;
   traits.single_tile &= paths.single_tile;
+  traits.shared_bias &= paths.shared_bias;
   return traits;
 }
 
@@ -66,11 +67,21 @@ void hold_planes(Tile& tile, const PlanKey& key) {
   tile.block_kv = kernel::round_up(key.bucket_kv, 32);
 }
 
-// Whether `config` takes path single_tile and its planes do not fit `arch`.
+// Whether `config` takes `path` and its planes do not fit `arch`.
 template <class Tunables, class PlanKey>
-bool exceeds(const Tunables& config, const PlanKey& key, const codegen::Arch& arch) {
-  return codegen::main_path(config) == codegen::Path::kSingleTile &&
-         codegen::why_unfit(config, key, arch).has_value();
+bool exceeds(const Tunables& config, codegen::Path path, const PlanKey& key,
+             const codegen::Arch& arch) {
+  return codegen::main_path(config) == path && codegen::why_unfit(config, key, arch).has_value();
+}
+
+// Makes strips of path shared_bias hold the planes of a key: 64 rows of up to 384 columns, whose
+// sums take 48 registers a thread, or 32 of up to 768.
+void hold_strips(codegen::BackwardTunables& config, const problem::BackwardPlanKey& key) {
+  const int longest = std::max(key.bucket_q, key.bucket_kv), rows = longest <= 384 ? 64 : 32;
+  const int step = 512 / (rows / 16);
+  config.dkv.block_q = kernel::round_up(key.bucket_q, step);
+  config.dkv.block_kv = config.dq.block_q = rows;
+  config.dq.block_kv = kernel::round_up(key.bucket_kv, step);
 }
 
 codegen::ForwardTunables config_within(const Paths& paths, const problem::PlanKey& key,
@@ -80,7 +91,7 @@ codegen::ForwardTunables config_within(const Paths& paths, const problem::PlanKe
       defaults.forward.find(limited(traits(key, packs_gqa, arch), paths)).use;
   config.pack_gqa = packs_gqa;
   if (config.path == codegen::Path::kSingleTile) hold_planes(config, key);
-  if (exceeds(config, key, arch)) {
+  if (exceeds(config, codegen::Path::kSingleTile, key, arch)) {
     return config_within({.wgmma = paths.wgmma, .single_tile = false}, key, arch, defaults);
   }
   // 32 keys fit the pages of any family that wgmma serves.
@@ -113,10 +124,20 @@ codegen::BackwardTunables config_within(const Paths& paths, const problem::Backw
     hold_planes(config.dkv, key);
     if (reduces) config.dbias_method = DbiasMethod::kPerBlock;
     config.split = false;
+  } else if (config.dkv.path == codegen::Path::kSharedBias) {
+    config.dq_method = DqMethod::kKernel;
+    config.dbias_method = DbiasMethod::kPerBlock;
+    config.split = false;
+    config.dq = config.dkv;
+    hold_strips(config, key);
   }
-  if (exceeds(config, key, arch)) config.dkv.num_stages = 1;
-  if (exceeds(config, key, arch)) {
-    return config_within({.wgmma = paths.wgmma, .single_tile = false}, key, arch, defaults);
+  Paths others = paths;
+  for (const auto& [path, allowed] : {std::pair{codegen::Path::kSingleTile, &others.single_tile},
+                                      std::pair{codegen::Path::kSharedBias, &others.shared_bias}}) {
+    if (exceeds(config, path, key, arch)) config.dkv.num_stages = config.dq.num_stages = 1;
+    if (!exceeds(config, path, key, arch)) continue;
+    *allowed = false;
+    return config_within(others, key, arch, defaults);
   }
   return config;
 }
@@ -153,18 +174,25 @@ codegen::ForwardTunables config_zero_on(codegen::Path path, const problem::PlanK
   const codegen::ForwardTunables config = config_within(paths, key, arch, built_in_defaults());
   if (config.path == path) return config;
   if (path == codegen::Path::kSingleTile) refuse_single_tile(key);
+  if (path == codegen::Path::kSharedBias) refuse("shared_bias is for backwards");
   refuse(why_mma(key, arch));
 }
 
 codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::BackwardPlanKey& key,
                                          const codegen::Arch& arch) {
   const Paths paths{.wgmma = path == codegen::Path::kWgmma,
-                    .single_tile = path == codegen::Path::kSingleTile};
+                    .single_tile = path == codegen::Path::kSingleTile,
+                    .shared_bias = path == codegen::Path::kSharedBias};
   if (paths.wgmma) {
     if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse(*rule);
   }
   const codegen::BackwardTunables config = config_within(paths, key, arch, built_in_defaults());
   if (paths.single_tile && config.dkv.path != path) refuse_single_tile(key);
+  if (paths.shared_bias && config.dkv.path != path) {
+    refuse(codegen::why_no_shared_bias(key.family)
+               .value_or("shared_bias is for 209 to 768 rows and keys of many planes, and for head "
+                         "dimensions that configs/defaults names"));
+  }
   return config;
 }
 

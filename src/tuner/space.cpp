@@ -127,7 +127,8 @@ std::vector<TunablesFor<PlanKey>> BasicSearchSpace<PlanKey>::candidates(
   std::vector<Tunables> list = {zero};
   // Candidates name a path and its tile, and take what goes with them from a configuration 0 that
   // has such tiles.
-  if (main_path(zero) == codegen::Path::kSingleTile) {
+  if (main_path(zero) == codegen::Path::kSingleTile ||
+      main_path(zero) == codegen::Path::kSharedBias) {
     zero = config_zero_on(codegen::Path::kMma, key, arch);
   }
   for (const Group& group : *groups_) {

@@ -50,6 +50,9 @@ bool fills_single_tile(const PlanKey& key) {
   return (fits_tile || exact) && !codegen::why_no_single_tile(key.family);
 }
 
+// The bucket of planes from which on a strip of a bias is worth keeping.
+constexpr std::int32_t kFewestSharers = 256;
+
 }  // namespace
 
 Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& arch) {
@@ -74,6 +77,8 @@ Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
   t.rows = key.bucket_q;
   t.wgmma = !codegen::why_no_wgmma(key.family, arch);
   t.single_tile = fills_single_tile(key);
+  t.shared_bias = problem::has_strip_lengths(key.family, key.bucket_q, key.bucket_kv) &&
+                  key.bucket_planes >= kFewestSharers && !codegen::why_no_shared_bias(key.family);
   t.wide = (!mask || f.mask_vectorized) && (!bias || wide_bias(f));
   t.dbias = dbias;
   t.deterministic = key.family.deterministic;

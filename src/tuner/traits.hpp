@@ -16,6 +16,7 @@ struct Traits {
   int shared_kib = 0;        ///< that a thread block may have
   bool wgmma = false;        ///< codegen::Path::kWgmma serves it
   bool single_tile = false;  ///< codegen::Path::kSingleTile serves it
+  bool shared_bias = false;  ///< so does codegen::Path::kSharedBias a backward, of many planes
   Operands operands = Operands::kNone;
   bool aligned = false;    ///< q, k, v and the like move in 16-byte vectors
   bool wide = true;        ///< so do the operands, and a bias has 16 bits
@@ -39,9 +40,9 @@ constexpr auto fields(const Traits*) {
       base::Field{"head_dim", &T::head_dim}, base::Field{"dtype", &T::dtype},
       base::Field{"rows", &T::rows}, base::Field{"shared_kib", &T::shared_kib},
       base::Field{"wgmma", &T::wgmma}, base::Field{"single_tile", &T::single_tile},
-      base::Field{"operands", &T::operands}, base::Field{"aligned", &T::aligned},
-      base::Field{"wide", &T::wide}, base::Field{"fp32_bias", &T::fp32_bias},
-      base::Field{"mask_per_pair", &T::mask_per_pair},
+      base::Field{"shared_bias", &T::shared_bias}, base::Field{"operands", &T::operands},
+      base::Field{"aligned", &T::aligned}, base::Field{"wide", &T::wide},
+      base::Field{"fp32_bias", &T::fp32_bias}, base::Field{"mask_per_pair", &T::mask_per_pair},
       base::Field{"bias_per_pair", &T::bias_per_pair},
       base::Field{"bounded_left", &T::bounded_left},
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},

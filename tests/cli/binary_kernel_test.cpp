@@ -69,6 +69,24 @@ TEST_CASE("plan names single_tile for longer windows, with a tile of their lengt
   CHECK(plans[1].at("config").at("dkv").at("path") == "mma");
 }
 
+// Triangle attention, of a length that no bucket has.
+TEST_CASE("plan names shared_bias for triangles, with strips that hold their length") {
+  const CommandLine attnjit;
+  const auto plans = attnjit({"plan",   "--json",     "--batch",      "371",        "--heads-q",
+                              "4",      "--seqlen-q", "371",          "--head-dim", "32",
+                              "--bias", "1hqk",       "--bias-dtype", "fp32",       "--mask",
+                              "b11k",   "--backward", "--dbias",      "--arch",     "sm_90a"})
+                         .json()
+                         .at("plans");
+  REQUIRE(plans.size() == 1);
+  const auto& config = plans[0].at("config");
+  CHECK(config.at("dkv").at("path") == "shared_bias");
+  CHECK(config.at("dkv").at("block_q") == 384);
+  CHECK(config.at("dq").at("path") == "shared_bias");
+  CHECK(config.at("dq").at("block_kv") == 384);
+  CHECK(config.at("dbias_method") == "per_block");
+}
+
 TEST_CASE("plan says which steps a problem skips") {
   const CommandLine attnjit;
   const auto steps = [&](const char* keys) {

@@ -141,6 +141,22 @@ void sweep(SingleTile& test, unsigned first, unsigned count) {
   }
 }
 
+TEST_CASE_FIXTURE(SingleTile, "single tile: expressions") {
+  const auto expect_said = [&](const ProblemSpec& spec, const char* score, const char* keep,
+                               std::initializer_list<const char*> operands) {
+    ProblemSpec said = spec;
+    said.score = score;
+    said.keep = keep;
+    for (const char* operand : operands) said.operands.push_back(instance::parse_operand(operand));
+    expect_right(said);
+  };
+  expect_said(kWindows, "s + table[h, place[i, j]]", "part[b, i] == part[b, j]",
+              {"table=fp32:h,9", "place=int32:q,k:below/9", "part=int32:b,q:sorted/3"});
+  expect_said(kWindows, "s * sigmoid(gate[h])", "pad[b, j] || j <= i",
+              {"gate=fp32:h", "pad=bool:b,k"});
+  expect_said(kLongWindows, "", "part[b, i] == part[b, j]", {"part=int32:b,q:sorted/3"});
+}
+
 TEST_CASE_FIXTURE(SingleTile, "single tile: ten problems at random") { sweep(*this, 1, 10); }
 TEST_CASE_FIXTURE(SingleTile, "slow: single tile: 150 problems at random") {
   sweep(*this, 100, 150);

@@ -60,7 +60,8 @@ std::optional<codegen::Path> read_path(const std::string& flag) {
   if (flag == "mma") return codegen::Path::kMma;
   if (flag == "wgmma") return codegen::Path::kWgmma;
   if (flag == "single_tile") return codegen::Path::kSingleTile;
-  usage_error("--path: '{}'; expected one of auto, mma, wgmma, single_tile", flag);
+  if (flag == "shared_bias") return codegen::Path::kSharedBias;
+  usage_error("--path: '{}'; expected one of auto, mma, wgmma, single_tile, shared_bias", flag);
 }
 
 std::optional<std::string> read_config(const std::string& flag) {

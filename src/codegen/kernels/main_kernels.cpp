@@ -33,12 +33,14 @@ ForwardKernel forward_kernel(const Family& family, const ForwardTunables& tunabl
 DkvKernel dkv_kernel(const BackwardFamily& family, const BackwardTunables& tunables) {
   if (tunables.dkv.path == Path::kMma) return dkv_mma_config(family, tunables);
   if (tunables.dkv.path == Path::kSingleTile) return backward_single_tile_config(family, tunables);
+  if (tunables.dkv.path == Path::kSharedBias) return shared_bias_config(family, tunables.dkv, true);
   if (separates_dq(family)) return dkv_wgmma_d256_config(family, tunables);
   return dkv_wgmma_config(family, tunables);
 }
 
 DqKernel dq_kernel(const BackwardFamily& family, const BackwardTunables& tunables) {
   if (tunables.dq.path == Path::kMma) return dq_mma_config(family, tunables);
+  if (tunables.dq.path == Path::kSharedBias) return shared_bias_config(family, tunables.dq, false);
   return dq_wgmma_config(family, tunables);
 }
 

@@ -5,6 +5,7 @@
 #include "attnjit/backward/dkv_wgmma_d256/config.h"
 #include "attnjit/backward/dq_wgmma/config.h"
 #include "attnjit/backward/mma/config.h"
+#include "attnjit/backward/mma/shared_bias_config.h"
 #include "attnjit/backward/mma/single_tile_config.h"
 #include "attnjit/forward/mma/config.h"
 #include "attnjit/forward/mma/single_tile_config.h"
@@ -21,10 +22,12 @@ namespace attnjit::codegen {
 using ForwardKernel = std::variant<kernel::ForwardMmaConfig, kernel::ForwardWgmmaConfig,
                                    kernel::ForwardSingleTileConfig>;
 /// attn_bwd_dkv: dk and dv, and what else the tunables give it.
-using DkvKernel = std::variant<kernel::BackwardMmaConfig, kernel::DkvWgmmaConfig,
-                               kernel::DkvWgmmaD256Config, kernel::BackwardSingleTileConfig>;
+using DkvKernel =
+    std::variant<kernel::BackwardMmaConfig, kernel::DkvWgmmaConfig, kernel::DkvWgmmaD256Config,
+                 kernel::BackwardSingleTileConfig, kernel::BackwardSharedBiasConfig>;
 /// attn_bwd_dq, with DqMethod::kKernel.
-using DqKernel = std::variant<kernel::BackwardMmaConfig, kernel::DqWgmmaConfig>;
+using DqKernel = std::variant<kernel::BackwardMmaConfig, kernel::DqWgmmaConfig,
+                              kernel::BackwardSharedBiasConfig>;
 /// attn_bwd_dbias, with DbiasMethod::kKernel.
 using DbiasKernel = kernel::BackwardMmaConfig;
 
@@ -60,6 +63,9 @@ struct DkvFacts {
   kernel::DqOrder dq_order = kernel::DqOrder::kAny;
   /// Thread blocks share out planes, by kernel::BiasPlanes, and compute all gradients of each.
   bool single_tile = false;
+  /// Thread blocks walk over the planes that share one of dbias, by kernel::BiasPlanes, and so do
+  /// those of attn_bwd_dq, which add up dbias.
+  bool shared_bias = false;
   bool reads_out = false;  ///< computes delta itself, so that no kernel ahead prepares rows
 
   /// Whether the first keys store their share of dq and others wait for them.
@@ -72,6 +78,7 @@ constexpr bool multiplies_by_wgmma(const kernel::ForwardMmaConfig&) { return fal
 constexpr bool multiplies_by_wgmma(const kernel::BackwardMmaConfig&) { return false; }
 constexpr bool multiplies_by_wgmma(const kernel::ForwardSingleTileConfig&) { return false; }
 constexpr bool multiplies_by_wgmma(const kernel::BackwardSingleTileConfig&) { return false; }
+constexpr bool multiplies_by_wgmma(const kernel::BackwardSharedBiasConfig&) { return false; }
 constexpr bool multiplies_by_wgmma(const auto&) { return true; }
 
 /// Takes ForwardParams, or ForwardWgmmaParams or ForwardSingleTileParams by its kernel, and the
@@ -80,10 +87,12 @@ Source render_forward(const problem::Family& family, const ForwardTunables& tuna
                       const TemplateSet& templates);
 /// Takes BackwardParams, or DkvWgmmaParams by its kernel, BiasGradParams where dbias_in_dkv(), and
 /// the parameters of features(family.scores, kBackward); with Path::kSingleTile
-/// BackwardSingleTileParams, BiasPlanes, BiasGradParams and those.
+/// BackwardSingleTileParams, BiasPlanes, BiasGradParams and those; with Path::kSharedBias
+/// BackwardParams in place of the first.
 Source render_dkv(const problem::BackwardFamily& family, const BackwardTunables& tunables,
                   const TemplateSet& templates);
-/// Takes BackwardParams, or DqWgmmaParams by its kernel, and the features' parameters.
+/// Takes BackwardParams, or DqWgmmaParams by its kernel, BiasPlanes and BiasGradParams with
+/// Path::kSharedBias, and the features' parameters.
 Source render_dq(const problem::BackwardFamily& family, const BackwardTunables& tunables,
                  const TemplateSet& templates);
 /// Takes BackwardParams, BiasPlanes, BiasGradParams and the features' parameters.

@@ -71,6 +71,21 @@ Source render_dkv(const kernel::BackwardSingleTileConfig& config,
                   const problem::BackwardFamily& family, const BackwardTunables& tunables,
                   const TemplateSet& templates);
 
+/// Of dk and dv, with keys at rest, or of dq and dbias.
+kernel::BackwardSharedBiasConfig shared_bias_config(const problem::BackwardFamily& family,
+                                                    const BackwardTile& tile, bool keys_at_rest);
+DkvFacts facts(const kernel::BackwardSharedBiasConfig& config);
+Rule why_dkv_unfit(const kernel::BackwardSharedBiasConfig& config, const BackwardTunables& tunables,
+                   const problem::BackwardFamily& family, const Arch& arch);
+Rule why_dq_unfit(const kernel::BackwardSharedBiasConfig& config, const BackwardTunables& tunables,
+                  const problem::BackwardFamily& family, const Arch& arch);
+Source render_dkv(const kernel::BackwardSharedBiasConfig& config,
+                  const problem::BackwardFamily& family, const BackwardTunables& tunables,
+                  const TemplateSet& templates);
+Source render_dq(const kernel::BackwardSharedBiasConfig& config,
+                 const problem::BackwardFamily& family, const BackwardTunables& tunables,
+                 const TemplateSet& templates);
+
 kernel::BackwardMmaConfig dq_mma_config(const problem::BackwardFamily& family,
                                         const BackwardTunables& tunables);
 Rule why_dq_unfit(const kernel::BackwardMmaConfig& config, const BackwardTunables& tunables,

@@ -29,6 +29,8 @@ void set_maps(const kernel::DkvWgmmaD256Config& config, const std::optional<Dbia
 
 inline void set_maps(const kernel::BackwardMmaConfig&, const problem::BackwardProblem&,
                      const BackwardArgs&, const TensorMapMaker&, kernel::DqWgmmaParams&) {}
+inline void set_maps(const kernel::BackwardSharedBiasConfig&, const problem::BackwardProblem&,
+                     const BackwardArgs&, const TensorMapMaker&, kernel::DqWgmmaParams&) {}
 void set_maps(const kernel::DqWgmmaConfig& config, const problem::BackwardProblem& problem,
               const BackwardArgs& args, const TensorMapMaker& maker, kernel::DqWgmmaParams& params);
 

@@ -5,6 +5,8 @@
 namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
+// The largest finite number.
+ATTNJIT_DEVICE float largest() { return __int_as_float(0x7f7fffff); }
 
 // The number of the lowest bit of `bits` that is set; there is one.
 ATTNJIT_DEVICE int lowest_bit(uint32 bits) { return __ffs(static_cast<int>(bits)) - 1; }

@@ -51,11 +51,14 @@ struct BackwardMask : Feature {
   // A key that no query of the kv head keeps is not read, so that a NaN there reaches nothing.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
-    uint32 kept = 0;
     const auto* source = reinterpret_cast<const uint8*>(first_words) + mask_byte(key);
-    for (int head = 0; head < kShape.gqa_ratio; head += params.heads_per_plane) {
-      kept |= ptx::load_global(source) >> (key & 7);
-      source += params.words_per_plane * 4;
+    uint32 kept = ptx::load_global(source) >> (key & 7);
+    if constexpr (kShape.gqa_ratio > 1) {
+      for (int head = params.heads_per_plane; head < kShape.gqa_ratio;
+           head += params.heads_per_plane) {
+        source += params.words_per_plane * 4;
+        kept |= ptx::load_global(source) >> (key & 7);
+      }
     }
     return (kept & 1) != 0;
   }
@@ -94,7 +97,8 @@ struct BackwardMask : Feature {
 
  private:
   ATTNJIT_DEVICE int64 plane_of(int batch, int head) const {
-    return static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
+    const int of_head = params.planes_per_batch == 1 ? 0 : head / params.heads_per_plane;
+    return static_cast<int64>(batch) * params.planes_per_batch + of_head;
   }
   ATTNJIT_DEVICE const uint32* words_of(int64 index) const {
     return params.words + index * params.words_per_plane;

@@ -94,6 +94,8 @@ struct Feature {
   ATTNJIT_DEVICE void load_tile(const Block&, int, const TensorMap&, uint32, uint32) {}
   // Learns where the tile at hand has landed.
   ATTNJIT_DEVICE void receive_tile(uint32) {}
+  // Reads that of a bias from global memory and keeps it there.
+  ATTNJIT_DEVICE void hold_tile(const Block&, int) {}
 
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
@@ -191,6 +193,9 @@ struct FeatureSet : Features... {
     (Features::load_tile(block, first_key, bias, tile, full), ...);
   }
   ATTNJIT_DEVICE void receive_tile(uint32 tile) { (Features::receive_tile(tile), ...); }
+  ATTNJIT_DEVICE void hold_tile(const Block& block, int first_key) {
+    (Features::hold_tile(block, first_key), ...);
+  }
   template <class Use>
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
     (Features::fetch(block, first_key, use), ...);

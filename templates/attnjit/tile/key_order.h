@@ -26,7 +26,12 @@ struct KeyOrder {
   }
 };
 
-// The same for wgmma, whose operands the copy engine brings in boxes: a tensor map can bring every
+// Columns in the order of their rows, as queries are where keys have the other axis.
+struct NaturalOrder {
+  ATTNJIT_INLINE_CONSTEXPR static int row(int n, int column) { return 8 * n + column; }
+};
+
+// KeyOrder for wgmma, whose operands the copy engine brings in boxes: a tensor map can bring every
 // fourth row of a box, then the next row of every four, and so on. So of the S spans of 32 keys
 // of a box
 //

@@ -40,15 +40,53 @@ ATTNJIT_DEVICE void add_scores(Fragments<kRowTiles, kGroups>& sum, const TileA& 
   }
 }
 
-// sum += A B, where A is in registers, rounded: the rows of a warp's scores, whose columns are keys
-// in KeyOrder. Two column groups of them are the 16 columns of one operand. Rows first_key ... of B
-// are the keys.
-template <DType kDType, int kRowTiles, int kGroups, int kOutGroups, class TileB>
+// Rows of a tile from `first_row` on, as an operand.
+template <int kRowTiles, int kDepth, class TileA>
+ATTNJIT_DEVICE void load_operand(ptx::FragmentA (&a)[kRowTiles][kDepth], const TileA& a_tile,
+                                 int first_row) {
+  const int lane = ptx::lane_index();
+  const auto a_cursor = cursor(a_tile, first_row + (lane & 15), lane >> 4);
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int depth = 0; depth < kDepth; ++depth) {
+      a[m][depth] = ptx::load_fragment_a(a_cursor.at(16 * m, 2 * depth));
+    }
+  }
+}
+// sum = A B^T for an operand and the first rows of B, which come in `Order`.
+template <DType kDType, class Order, int kRowTiles, int kDepth, int kGroups, class TileB>
+ATTNJIT_DEVICE void compute_scores(Fragments<kRowTiles, kGroups>& sum,
+                                   const ptx::FragmentA (&a)[kRowTiles][kDepth],
+                                   const TileB& b_tile) {
+  const int lane = ptx::lane_index();
+  const int row = Order::row(0, lane & 7) + Order::row(1, 0) * (lane >> 4);
+  const auto b_cursor = cursor(b_tile, row, lane >> 3 & 1);
+  sum = 0.0f;
+#pragma unroll
+  for (int depth = 0; depth < kDepth; ++depth) {
+#pragma unroll
+    for (int n = 0; n < kGroups; n += 2) {
+      const ptx::FragmentBPair b = ptx::load_fragment_b(b_cursor.at(Order::row(n, 0), 2 * depth));
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+        ptx::multiply_accumulate<kDType>(sum[m][n], a[m][depth], b.word[0]);
+        ptx::multiply_accumulate<kDType>(sum[m][n + 1], a[m][depth], b.word[1]);
+      }
+    }
+  }
+}
+
+// sum += A B, where A is in registers, rounded: the rows of a warp's scores, whose columns come in
+// `Order`. Two column groups of them are the 16 columns of one operand. Rows first_key ... of B are
+// the columns.
+template <DType kDType, class Order = KeyOrder, int kRowTiles, int kGroups, int kOutGroups,
+          class TileB>
 ATTNJIT_DEVICE void add_key_product(Fragments<kRowTiles, kOutGroups>& sum,
                                     const uint32 (&a_words)[kRowTiles][kGroups][2],
                                     const TileB& b_tile, int first_key) {
   const int lane = ptx::lane_index();
-  const int key = first_key + KeyOrder::row(0, lane & 7) + 2 * (lane >> 3 & 1);
+  const int key = first_key + Order::row(0, lane & 7) + Order::row(1, 0) * (lane >> 3 & 1);
   const auto b_cursor = cursor(b_tile, key, lane >> 4);
 #pragma unroll
   for (int n = 0; n < kGroups; n += 2) {
@@ -60,7 +98,7 @@ ATTNJIT_DEVICE void add_key_product(Fragments<kRowTiles, kOutGroups>& sum,
 #pragma unroll
     for (int column = 0; column < kOutGroups; column += 2) {
       const ptx::FragmentBPair b =
-          ptx::load_fragment_b_transposed(b_cursor.at(KeyOrder::row(n, 0), column));
+          ptx::load_fragment_b_transposed(b_cursor.at(Order::row(n, 0), column));
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
         ptx::multiply_accumulate<kDType>(sum[m][column], a[m], b.word[0]);

@@ -40,4 +40,13 @@ struct SharedTile {
   }
 };
 
+// The tile whose first row is row `first` of another one, a multiple of 32: no twist changes. Tiles
+// of one slab.
+template <int kRows, int kColumns>
+ATTNJIT_DEVICE SharedTile<kRows, kColumns> rows_from(const SharedTile<kRows, kColumns>& tile,
+                                                     int first) {
+  static_assert(kColumns == 16 || kColumns == 32 || kColumns == 64);
+  return {tile.base + first * (kColumns * 2)};
+}
+
 }  // namespace attnjit::kernel

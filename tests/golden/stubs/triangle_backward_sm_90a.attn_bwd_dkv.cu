@@ -1,37 +1,34 @@
-// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | wgmma q64 kv128 s2
-#include "attnjit/backward/dkv_wgmma/kernel.cuh"
+// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | shared_bias q256 kv64 s2
+#include "attnjit/backward/mma/shared_bias_keys.cuh"
+#include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
 
-inline constexpr DkvWgmmaConfig kConfig{
+inline constexpr BackwardSharedBiasConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 32,
     .head_dim_v = 32,
-    .gqa_ratio = 1,
-    .scale_first = true,
-    .any_scale = false,
-    .bias_tiles = true,
-    .dq_order = DqOrder::kKeys,
-    .owns_kv_head = false,
-    .shares_work = true,
-    .block_q = 64,
+    .keys_at_rest = true,
+    .block_q = 256,
+    .block_kv = 64,
     .num_stages = 2,
-    .producer_registers = 40,
-    .dq_registers = 72,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dkv(
-    const __grid_constant__ DkvWgmmaParams params,
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ BiasPlanes planes,
+    const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BackwardMaskParams mask) {
-  backward_dkv_wgmma<kConfig>(params,
-    NoKeyBiasGrad{},
-    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
+  backward_shared_bias_keys<kConfig>(params,
+    planes,
+    BiasGradStore<DType::kBFloat16, true>(dbias),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, false, kConfig.late>(bias),
     BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
     Length<kScores>());
 }

@@ -1,4 +1,4 @@
-// backward_preprocess bf16 dv32 bf16x3
+// backward_preprocess bf16 dv32
 #include "attnjit/backward/preprocess.cuh"
 
 using namespace attnjit::kernel;
@@ -7,7 +7,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim_v = 32,
     .aligned = true,
-    .bf16x3 = true,
+    .bf16x3 = false,
     .dq_columns = 0,
     .sink = false,
     .sink_dtype = DType::kFloat32,

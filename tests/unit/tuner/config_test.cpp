@@ -116,6 +116,40 @@ TEST_CASE("many short planes are a tile each, where it fits") {
   CHECK(dkv(64, "sm_90a") == "single_tile q144 kv160 s1 b1");
 }
 
+TEST_CASE("a backward whose batch elements share a bias keeps strips of it") {
+  problem::BackwardPlanKey key{.bucket_q = 384, .bucket_kv = 384, .bucket_planes = 1024};
+  problem::Family& scores = key.family.scores;
+  scores.head_dim = scores.head_dim_v = 32;
+  scores.aligned = scores.bias_vectorized = true;
+  scores.bias = key.family.dbias = problem::Extent::kPerPair;
+  key.family.dbias_reduces_planes = true;
+  const auto tiles = [](const problem::BackwardPlanKey& k, const char* arch) {
+    return codegen::describe_tile(config_zero(k, codegen::find_arch(arch)));
+  };
+  const std::string strips = "shared_bias q384 kv64 s2, dq shared_bias q64 kv384 s2";
+  CHECK(tiles(key, "sm_90a") == strips);
+  CHECK(config_zero(key, codegen::find_arch("sm_90a")).dbias_method ==
+        codegen::DbiasMethod::kPerBlock);
+  CHECK(tiles(key, "sm_86").find("shared_bias") == std::string::npos);
+  const auto takes = [&](auto change) {
+    problem::BackwardPlanKey other = key;
+    change(other);
+    return tiles(other, "sm_90a").find("shared_bias") != std::string::npos;
+  };
+  using Key = problem::BackwardPlanKey;
+  CHECK(takes([](Key& k) { k.family.scores.mask = problem::Extent::kPerKey; }));
+  CHECK(takes([](Key& k) { k.bucket_q = k.bucket_kv = 256, k.family.deterministic = true; }));
+  CHECK(takes([](Key& k) { k.bucket_q = k.bucket_kv = 768, k.family.deterministic = true; }));
+  CHECK_FALSE(takes([](Key& k) { k.bucket_q = k.bucket_kv = 256; }));
+  CHECK_FALSE(takes([](Key& k) { k.bucket_planes = 64; }));
+  CHECK_FALSE(takes([](Key& k) { k.family.dbias_reduces_few = true; }));
+  CHECK_FALSE(takes([](Key& k) { k.family.scores.mask = problem::Extent::kPerPair; }));
+  CHECK_FALSE(takes([](Key& k) { k.family.scores.bounded_right = true; }));
+  CHECK_FALSE(takes([](Key& k) { k.family.scores.gqa_ratio = 2; }));
+  CHECK_FALSE(takes([](Key& k) { k.family.scores.head_dim = 64; }));
+  CHECK_FALSE(takes([](Key& k) { k.family.scores.keep = expr::Ref::parse("keep j <= i"); }));
+}
+
 TEST_CASE("short queries of a kv head take pack_gqa, unless their heads need masks of their own") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   PlanKey k = key(128, 128, 1);

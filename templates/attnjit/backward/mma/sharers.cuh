@@ -7,9 +7,10 @@ namespace attnjit::kernel {
 // A walk over the (batch element, head) pairs that share a plane of dbias, whose dS a thread block
 // adds up in registers. Where several thread blocks have a plane, each takes a share of the pairs
 // and writes sums of its own, which backward/bias_sum.cuh adds up in a fixed order.
-template <BackwardMmaConfig kConfig, class Features, class BiasGrad>
-struct PlaneSharers : GradientScores<kConfig, Features> {
-  using Base = GradientScores<kConfig, Features>;
+template <BackwardMmaConfig kConfig, class Features, class BiasGrad,
+          ScoreShape kShape = kConfig.scores()>
+struct PlaneSharers : GradientScores<kConfig, Features, kShape> {
+  using Base = GradientScores<kConfig, Features, kShape>;
   using Base::block, Base::params;
   using typename Base::Tile;
 

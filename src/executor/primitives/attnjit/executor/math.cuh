@@ -23,6 +23,7 @@ ATTNJIT_DEVICE int count_bits(uint32 bits) { return __builtin_popcount(bits); }
 ATTNJIT_DEVICE uint32 low_bits(int count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
 
 ATTNJIT_DEVICE float infinity() { return as_float(0x7f800000); }
+ATTNJIT_DEVICE float largest() { return as_float(0x7f7fffff); }
 
 // ex2.approx.ftz: subnormal arguments and results are zero. The device may be 2 ulp off.
 ATTNJIT_DEVICE float exp2_approx(float x) {
