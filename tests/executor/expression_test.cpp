@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,23 +44,30 @@ ProblemSpec with(ProblemSpec spec, const Said& said) {
   return spec;
 }
 
-// On mma and on wgmma, with the heads of a kv head apart and packed.
-void check_forward(Bench& bench, ProblemSpec spec) {
+// On mma and on wgmma, with the heads of a kv head apart and packed: by turns, or all.
+constexpr int kAll = -1;
+bool takes(int turn, int config, int count) { return turn == kAll || turn % count == config; }
+
+void check_forward(Bench& bench, ProblemSpec spec, int turn = kAll) {
   spec.backward = false;
   CAPTURE(instance::describe(spec));
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
-  for (const std::string& config : {std::string("{}"), kWgmma, kPacked}) {
-    CAPTURE(config);
-    CHECK(bench.forward(spec, arch, config) == "");
+  const std::string configs[] = {"{}", kWgmma, kPacked};
+  for (int n = 0; n < 3; ++n) {
+    if (!takes(turn, n, 3)) continue;
+    CAPTURE(configs[n]);
+    CHECK(bench.forward(spec, arch, configs[n]) == "");
   }
 }
-void check_backward(Bench& bench, ProblemSpec spec) {
+void check_backward(Bench& bench, ProblemSpec spec, int turn = kAll) {
   spec.backward = true;
   CAPTURE(instance::describe(spec));
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
-  for (const std::string& config : {std::string("{}"), wgmma_backward(64)}) {
-    CAPTURE(config);
-    CHECK(bench.backward(spec, arch, config) == "");
+  const std::string configs[] = {"{}", wgmma_backward(64)};
+  for (int n = 0; n < 2; ++n) {
+    if (!takes(turn, n, 2)) continue;
+    CAPTURE(configs[n]);
+    CHECK(bench.backward(spec, arch, configs[n]) == "");
   }
 }
 
@@ -100,8 +108,11 @@ TEST_CASE("expressions: ranges of operands tell which tiles are empty and which 
   ProblemSpec longer = kSmall;
   longer.seqlen_q = 330;
   longer.seqlen_kv = 290;
-  for (const Said& said : kRanged) check_forward(bench, with(longer, said));
-  for (const Said& said : kRanged) check_backward(bench, with(longer, said));
+  int turn = 0;
+  for (const Said& said : kRanged) {
+    check_forward(bench, with(longer, said), turn);
+    check_backward(bench, with(longer, said), ++turn);
+  }
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in expressions: a range without its upper half") {
@@ -114,21 +125,24 @@ TEST_CASE_FIXTURE(Mutations, "caught in expressions: a range without its upper h
                 run, {"rows fail"});
 }
 
-TEST_CASE("expressions: masks, forward") {
+TEST_CASE("expressions: masks and scores") {
   Bench bench;
-  for (const Said& said : kMasks) check_forward(bench, with(kSmall, said));
+  int turn = 0;
+  for (const auto& list : {std::span<const Said>(kMasks), std::span<const Said>(kScores)}) {
+    for (const Said& said : list) {
+      check_forward(bench, with(kSmall, said), ++turn);
+      check_backward(bench, with(kSmall, said), turn / 3);
+    }
+  }
 }
-TEST_CASE("expressions: masks, backward") {
+TEST_CASE("slow: expressions: masks and scores on each path") {
   Bench bench;
-  for (const Said& said : kMasks) check_backward(bench, with(kSmall, said));
-}
-TEST_CASE("expressions: scores, forward") {
-  Bench bench;
-  for (const Said& said : kScores) check_forward(bench, with(kSmall, said));
-}
-TEST_CASE("expressions: scores, backward") {
-  Bench bench;
-  for (const Said& said : kScores) check_backward(bench, with(kSmall, said));
+  for (const auto& list : {std::span<const Said>(kMasks), std::span<const Said>(kScores)}) {
+    for (const Said& said : list) {
+      check_forward(bench, with(kSmall, said));
+      check_backward(bench, with(kSmall, said));
+    }
+  }
 }
 
 TEST_CASE("expressions: beside mask, bias, softcap, slopes, sink, lengths, packed and paged keys") {
@@ -143,28 +157,28 @@ TEST_CASE("expressions: beside mask, bias, softcap, slopes, sink, lengths, packe
   spec.use_sink = true;
   ProblemSpec forward = spec;
   forward.want_dbias = false;
-  check_forward(bench, forward);
-  check_backward(bench, spec);
+  check_forward(bench, forward, 1);
+  check_backward(bench, spec, 2);
   spec.mask = spec.bias = "";
   spec.want_dbias = false;
   spec.softcap = 2.0f;
   spec.alibi = "h";
   spec.use_seqlens_q = spec.use_seqlens_kv = true;
-  check_forward(bench, spec);
-  check_backward(bench, spec);
+  check_forward(bench, spec, 3);
+  check_backward(bench, spec, 4);
   spec.use_seqlens_q = spec.use_seqlens_kv = false;
   spec.softcap.reset();
   spec.packed = true;
   spec.cu_seqlens_q = {0, 60, 150};
   spec.cu_seqlens_kv = {0, 70, 170};
-  check_forward(bench, spec);
-  check_backward(bench, spec);
+  check_forward(bench, spec, 5);
+  check_backward(bench, spec, 6);
   spec.packed = false;
   spec.cu_seqlens_q.clear();
   spec.cu_seqlens_kv.clear();
   spec.page_size = 64;
   spec.seqlen_kv = 192;
-  check_forward(bench, spec);
+  check_forward(bench, spec, 7);
 }
 
 // Of sizes that random indices exceed: they are clamped.
@@ -184,9 +198,9 @@ std::vector<instance::OperandSpec> random_operands(
   return list;
 }
 
-void check_random(std::uint64_t first, std::uint64_t count) {
+void check_random(std::uint64_t count, bool all) {
   Bench bench;
-  for (std::uint64_t n = first; n < first + count; ++n) {
+  for (std::uint64_t n = 0; n < count; ++n) {
     CAPTURE(n);
     ProblemSpec spec = kSmall;
     spec.diagonal = n % 2 == 0 ? Diagonal::kBottomRight : Diagonal::kTopLeft;
@@ -207,16 +221,17 @@ void check_random(std::uint64_t first, std::uint64_t count) {
       spec.score = fmt::format("s * (1.25 + tanh({})) + 2.0 * sigmoid({})", factor, addend);
     }
     spec.operands = random_operands(read);
+    const int turn = all ? kAll : static_cast<int>(n / 3);
     if (n % 3 == 0) {
-      check_backward(bench, spec);
+      check_backward(bench, spec, turn);
     } else {
-      check_forward(bench, spec);
+      check_forward(bench, spec, turn);
     }
   }
 }
 
-TEST_CASE("expressions: 12 random ones") { check_random(0, 12); }
-TEST_CASE("slow: expressions: 400 random ones") { check_random(0, 400); }
+TEST_CASE("expressions: 12 random ones") { check_random(12, false); }
+TEST_CASE("slow: expressions: 400 random ones") { check_random(400, true); }
 
 }  // namespace
 }  // namespace attnjit::executor_test::expression_test
