@@ -1,4 +1,4 @@
-"""Code for FlexAttention, in which one import has changed: causal documents with a learnt table of distances."""
+"""Code for FlexAttention, in which one import has changed: causal documents with a table of distances."""
 
 import torch
 from torch.nn.attention.flex_attention import create_block_mask

@@ -9,6 +9,9 @@
 /// Stubs hold these texts.
 namespace attnjit::codegen {
 
+/// Whether kernels know of a tile that it empties or fills without a look at its pairs.
+bool knows_tiles(const expr::Interned& keep, bool packs_heads);
+
 /// KeepFormula and KeepParams. `packs_heads`: rows are of different heads.
 std::string keep_formula(const expr::Interned& keep, bool packs_heads);
 /// ScoreFormula and ScoreParams.

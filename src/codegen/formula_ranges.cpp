@@ -52,12 +52,24 @@ bool FormulaRanges::has_range(const Node& read) const {
   return f_.has_range(read) && !is_unknown(read.args[*f_.varying_axis(read)]);
 }
 
+// Whether the rows and keys of a tile read few elements: what differs is a quotient of known ints,
+// or with pack_gqa a head, of which such operands often have one.
+bool FormulaRanges::is_by_blocks(const Node& read) const {
+  if (read.type == Type::kFloat || f_.has_range(read)) return false;
+  return std::ranges::all_of(read.arguments(), [&](int index) {
+    const Node& node = f_.node(index);
+    const bool is_few =
+        node.is(Op::kFloorDivide) || node.is(Op::kShiftRight) || node == expr::index(Index::kHeadQ);
+    return !f_.varies(index) || (is_few && !is_unknown(index));
+  });
+}
+
 // Of what varies.
 bool FormulaRanges::find_unknown(int place) const {
   const Node& node = f_.node(place);
   const auto arg_varies = [&](std::size_t n) { return f_.varies(node.args[n]); };
   const auto arg_unknown = [&](std::size_t n) { return is_unknown(node.args[n]); };
-  if (node.is(Op::kRead)) return !has_range(node);
+  if (node.is(Op::kRead)) return !has_range(node) && !is_by_blocks(node);
   if (node.type == Type::kFloat) return true;
   if (node.type == Type::kInt && f_.may_wrap(place)) return true;
   for (std::size_t n = 0; n < node.num_args; ++n) {
@@ -99,8 +111,9 @@ FormulaText::Part FormulaRanges::range_of(const Node& read) const {
   for (const int index : read.arguments()) {
     args += ", " + (f_.varies(index) ? fmt::format("Span({})", text(index)) : text(index));
   }
-  const char* function = read.type == Type::kBool ? "truth_of" : "range_of";
-  return {fmt::format("{}({})", function, args), kPrimary};
+  return {fmt::format("{}_{}({})", read.type == Type::kBool ? "truth" : "range",
+                      has_range(read) ? "of" : "at", args),
+          kPrimary};
 }
 
 FormulaText::Part FormulaRanges::part(int place) const {

@@ -9,8 +9,9 @@ std::vector<RangedAxis> ranged_axes(const expr::Interned& keep, bool packs_heads
 
 /// Parts of a formula as their ranges over the rows and keys of a tile, which score/
 /// formula_ranges.cuh computes: i, j and, with pack_gqa, h are ranges, what does not vary
-/// over the tile is a value as ever. Of floats that vary, and of elements that differ between rows
-/// or keys along another axis than a ranged one, nothing is known.
+/// over the tile is a value as ever. Elements that differ between rows or keys are known along a
+/// ranged axis, and by blocks of rows and keys; of others, and of floats that vary, nothing is
+/// known.
 class FormulaRanges : public FormulaText {
  public:
   FormulaRanges(const Formula& formula, Names names);
@@ -26,6 +27,7 @@ class FormulaRanges : public FormulaText {
  private:
   bool find_unknown(int place) const;
   bool has_range(const expr::Node& read) const;
+  bool is_by_blocks(const expr::Node& read) const;
   Part range_of(const expr::Node& read) const;
 
   std::vector<bool> unknown_;

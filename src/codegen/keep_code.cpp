@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "codegen/expression_code.hpp"
 #include "codegen/formula_functions.hpp"
@@ -26,18 +27,23 @@ std::string own_name(const Formula& f, int place) { return f.name(place); }
 /// Writes what a keep expression says of more than a pair.
 class KeepCode {
  public:
-  KeepCode(const expr::Interned& keep, bool packs_heads, const std::vector<RangedAxis>& ranged)
+  KeepCode(const expr::Interned& keep, bool packs_heads, std::vector<RangedAxis> ranged)
       : keep_(keep),
         packs_heads_(packs_heads),
-        ranged_(ranged),
+        ranged_(std::move(ranged)),
         terms_(expr::conjuncts(keep.expression)) {}
+
+  bool knows_tiles() const {
+    const Formula f = formula(keep_.expression);
+    return !FormulaRanges(f, {}).is_unknown(f.e.root());
+  }
 
   // What the rows and keys of a tile are to the expression.
   std::string tile() const {
     const Formula f = formula(keep_.expression);
     const FormulaRanges ranges(f, [&f](int place) { return own_name(f, place); });
     const int root = f.e.root();
-    const bool knows = !ranges.is_unknown(root) || !f.varies(root);
+    const bool knows = !ranges.is_unknown(root);
     std::string text = fmt::format(
         "  // Whether anything is known of a tile without a look at its elements.\n"
         "  static constexpr bool kKnowsTiles = {};\n",
@@ -123,11 +129,15 @@ class KeepCode {
 
   const expr::Interned& keep_;
   const bool packs_heads_;
-  const std::vector<RangedAxis>& ranged_;
+  const std::vector<RangedAxis> ranged_;
   const std::vector<Expr> terms_;
 };
 
 }  // namespace
+
+bool knows_tiles(const expr::Interned& keep, bool packs_heads) {
+  return KeepCode(keep, packs_heads, ranged_axes(keep, packs_heads)).knows_tiles();
+}
 
 std::string keep_formula(const expr::Interned& keep, bool packs_heads) {
   const int root = keep.expression.root();

@@ -47,6 +47,27 @@ TEST_CASE("plan tells steps, grid, workspace, key and the origin of the configur
   CHECK(step.at("cached") == false);
 }
 
+TEST_CASE("plan tells what is derived from expressions") {
+  const CommandLine attnjit;
+  const auto lines = [&](std::vector<std::string> said) {
+    said.insert(said.begin(), {"plan", "--json", "--arch", "sm_90a", "--seqlen-q", "4096"});
+    return attnjit(said).json().at("plans").at(0).at("expressions");
+  };
+  CHECK(lines({"--batch", "2"}) == base::Json::array());
+  CHECK(lines({"--keep", "doc[b, i] == doc[b, j] && j <= i", "--operand", "doc=int32:b,k"}) ==
+        base::Json({"keep: empty tiles are skipped, full ones not masked, by ranges of doc; rows "
+                    "are shared out as causal ones"}));
+  CHECK(
+      lines({"--keep", "gate[b, i, j] > 0.0 && pad[j]", "--operand", "gate=fp32:b,q,k", "--operand",
+             "pad=bool:k", "--score", "s + rel[j - i + 9]", "--operand", "rel=fp32:20"}) ==
+      base::Json({"keep: empty tiles are skipped, full ones not masked, by ranges of pad; has "
+                  "keys that no row reads",
+                  "score: adds to s, so that its gradient is that of s"}));
+  CHECK(lines({"--keep", "gate[i, j] > 0.0", "--operand", "gate=fp32:q,k", "--score",
+               "50.0 * tanh(s / 50.0)", "--backward"}) ==
+        base::Json({"keep: every tile is masked", "score: a softcap of 50"}));
+}
+
 // The rows of bench/shapes/windows.json of 12 by 12 windows.
 TEST_CASE("plan names single_tile for longer windows, with a tile of their length") {
   const CommandLine attnjit;

@@ -101,6 +101,10 @@ const Said kRanged[] = {
     {"",
      "(doc[j + 9, b] == doc[i, b] || i < j) && pad[g, j]",
      {"doc=int32:400,b:count", "pad=bool:g,k"}},
+    {"",
+     "part[b, h, i // 128, j // 64] && j <= i || full[b, i // 64, j >> 6]",
+     {"part=bool:b,h,3,5", "full=bool:b,6,5"}},
+    {"", "block[i // 64, j // 32] < 3", {"block=int32:6,10:below/5"}},
 };
 
 TEST_CASE("expressions: ranges of operands tell which tiles are empty and which are full") {

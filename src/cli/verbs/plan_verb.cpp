@@ -21,6 +21,7 @@ class PlanReport {
     console.print("  problem    {}", planned.problem);
     console.print("  arch       {}", planned.arch->name);
     console.print("  config     {}: {}", planned.config_from, planned.why);
+    for (const std::string& line : planned.expressions) console.print("  {}", line);
     console.print("  workspace  {}", human_bytes(static_cast<double>(planned.workspace_bytes)));
     Json steps = Json::array();
     for (std::size_t i = 0; i < planned.steps.size(); ++i) {
@@ -34,6 +35,7 @@ class PlanReport {
                       {"config_from", planned.config_from},
                       {"why", planned.why},
                       {"workspace_bytes", planned.workspace_bytes},
+                      {"expressions", planned.expressions},
                       {"steps", std::move(steps)}});
     outcomes_.push_back(ExitCode::kDone);
   }

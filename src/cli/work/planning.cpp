@@ -7,6 +7,7 @@
 
 #include "cli/input/words.hpp"
 #include "cli/report/exit_code.hpp"
+#include "cli/work/expression_facts.hpp"
 #include "instance/call_args.hpp"
 #include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
@@ -48,6 +49,9 @@ std::string tile_of(const launch::BackwardPlanSpec& spec, std::size_t step) {
   }
 }
 
+const ForwardArgs& forward_of(const ForwardArgs& args) { return args; }
+const ForwardArgs& forward_of(const BackwardArgs& args) { return args.forward; }
+
 // Fills in what the kernels of `spec` say.
 template <class Pass>
 void set_steps(const typename Pass::Spec& spec, const typename Pass::Problem& problem,
@@ -58,6 +62,7 @@ void set_steps(const typename Pass::Spec& spec, const typename Pass::Problem& pr
   planned.manifest_line = problem::manifest_line(problem);
   planned.main_step = main_step(spec);
   planned.workspace_bytes = layout.bytes;
+  planned.expressions = expression_facts(spec, problem, forward_of(args).operands);
   try {
     // For the grids: nothing is launched, so any address does for the workspace.
     const auto launches =

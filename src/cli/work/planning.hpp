@@ -34,6 +34,7 @@ struct Planned {
   base::Json config;        ///< codegen::ForwardTunables or BackwardTunables
   std::string config_from;  ///< "configuration 0", "record exact", "record neighbour" or "--config"
   std::string why;          ///< a sentence on that
+  std::vector<std::string> expressions;  ///< what is derived from them, a line each
   std::vector<PlannedStep> steps;
   std::size_t main_step = 0;  ///< the attention kernel itself; of a backward, that of dk and dv
   std::size_t workspace_bytes = 0;

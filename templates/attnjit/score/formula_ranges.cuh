@@ -146,6 +146,54 @@ ATTNJIT_DEVICE Truth truth_of(const ExpressionOperand& operand, Indices... indic
   return {ints.first == 0, ints.last != 0};
 }
 
+// The place of a read at one corner of the spans of its indices.
+struct Corner {
+  const int bits;  // of each span: its last index, not its first
+  int next = 0;
+  bool is_narrow = true;  // whether the corners are all that the spans hold
+
+  ATTNJIT_DEVICE uint32 of(int64 index, int size) { return inside(index, size); }
+  ATTNJIT_DEVICE uint32 of(Span index, int size) {
+    const uint32 first = inside(index.first, size), last = inside(index.last, size);
+    is_narrow &= last - first <= 1;
+    return (bits >> next++ & 1) != 0 ? last : first;
+  }
+};
+template <class Index>
+inline constexpr int kSpans = 0;
+template <>
+inline constexpr int kSpans<Span> = 1;
+
+// The ints of an operand at indices that are spans, of two places each at most, as of blocks of
+// rows and of keys. Of wider ones nothing is known.
+template <class T, class... Indices>
+ATTNJIT_DEVICE Span corners_of(const ExpressionOperand& operand, Indices... indices) {
+  constexpr int kCorners = 1 << (0 + ... + kSpans<Indices>);
+  Span all = {2147483647, -2147483647 - 1};
+  bool is_known = true;
+  // One after another, to save registers.
+#pragma unroll 1
+  for (int bits = 0; bits < kCorners; ++bits) {
+    Corner corner = {bits};
+    const auto* address = static_cast<const uint8*>(operand.data);
+    int axis = 0;
+    ((address += corner.of(indices, operand.sizes[axis]) * operand.strides[axis], ++axis), ...);
+    const int element = ptx::load_global(reinterpret_cast<const T*>(address));
+    all = {smaller<int64>(all.first, element), larger<int64>(all.last, element)};
+    is_known &= corner.is_narrow;
+  }
+  return {is_known ? all.first : -2147483647 - 1, is_known ? all.last : 2147483647};
+}
+template <class... Indices>
+ATTNJIT_DEVICE Span range_at(const ExpressionOperand& operand, Indices... indices) {
+  return corners_of<int>(operand, indices...);
+}
+template <class... Indices>
+ATTNJIT_DEVICE Truth truth_at(const ExpressionOperand& operand, Indices... indices) {
+  const Span bytes = corners_of<uint8>(operand, indices...);
+  return {bytes.first <= 0, bytes.last != 0};
+}
+
 // Takes what lies before `from`, or behind `to`, off `keys`; ends stay within them, so that they
 // fit 32 bits.
 ATTNJIT_DEVICE void keep_from(Span& keys, Span from) {

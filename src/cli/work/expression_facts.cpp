@@ -1,0 +1,66 @@
+#include "cli/work/expression_facts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codegen/expression_code.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+std::string ranged_names(const std::vector<codegen::RangedAxis>& axes,
+                         const problem::Problem& problem, std::span<const Operand> operands) {
+  std::vector<std::string> names;
+  for (const codegen::RangedAxis& axis : axes) {
+    const auto argument = static_cast<std::size_t>(problem.keep_operands[axis.operand].argument);
+    names.push_back(operands[argument].name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string keep_facts(const problem::Problem& problem, bool packs_heads,
+                       const std::vector<codegen::RangedAxis>& axes,
+                       std::span<const Operand> operands) {
+  const expr::Interned& keep = *problem.keep;
+  std::string text = "keep: every tile is masked";
+  if (codegen::knows_tiles(keep, packs_heads)) {
+    text = "keep: empty tiles are skipped, full ones not masked";
+    if (!axes.empty()) {
+      text += fmt::format(", by ranges of {}", ranged_names(axes, problem, operands));
+    }
+  }
+  if (problem::rows_rise(problem)) text += "; rows are shared out as causal ones";
+  if (!expr::key_conjuncts(keep.expression).empty()) text += "; has keys that no row reads";
+  return text;
+}
+
+std::string score_facts(const problem::Problem& problem) {
+  const expr::Expr& score = problem.score->expression;
+  if (const auto cap = codegen::cap_of(score)) return fmt::format("score: a softcap of {}", *cap);
+  if (codegen::addend_of(score)) return "score: adds to s, so that its gradient is that of s";
+  return "score: changes s, so that the backward multiplies by slopes";
+}
+
+std::vector<std::string> facts(const problem::Problem& problem, bool packs_heads,
+                               const std::vector<codegen::RangedAxis>& axes,
+                               std::span<const Operand> operands) {
+  std::vector<std::string> lines;
+  if (problem.keep) lines.push_back(keep_facts(problem, packs_heads, axes, operands));
+  if (problem.score) lines.push_back(score_facts(problem));
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> expression_facts(const launch::ForwardPlanSpec& spec,
+                                          const problem::Problem& problem,
+                                          std::span<const Operand> operands) {
+  return facts(problem, spec.facts.pack_gqa_heads > 1, spec.ranged_axes, operands);
+}
+std::vector<std::string> expression_facts(const launch::BackwardPlanSpec& spec,
+                                          const problem::BackwardProblem& problem,
+                                          std::span<const Operand> operands) {
+  return facts(problem.forward, false, spec.ranged_axes, operands);
+}
+
+}  // namespace attnjit::cli
