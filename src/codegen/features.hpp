@@ -46,8 +46,9 @@ struct FeatureValues {
   kernel::PagedKeysParams pages{};
   kernel::TailMaskParams tail_mask{};
   kernel::Grouped<kernel::BackwardMaskParams> backward_mask{};
-  /// Kernels take as many operands as the expressions have.
-  kernel::ExpressionParams<kernel::kMaxExpressionOperands> score{}, keep{};
+  /// Of families with the expression alone, for clearing them would be part of every call. Kernels
+  /// take as many operands as the expressions have.
+  kernel::ExpressionParams<kernel::kMaxExpressionOperands> score, keep;
 };
 
 /// A row of the table.

@@ -36,7 +36,7 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
     kernel::BiasPlanes planes{};
     kernel::Grouped<kernel::BiasGradParams> dkv_dbias{};    ///< where that of dk and dv puts dS
     kernel::Grouped<kernel::BiasGradParams> dbias_dbias{};  ///< where the kernel of dbias does
-    codegen::FeatureValues features{};
+    codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
     kernel::OperandRangesParams operand_ranges;  ///< set where the plan has that step alone
     kernel::BackwardPreprocessParams preprocess{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "codegen/expression_code.hpp"
 
@@ -74,8 +75,8 @@ kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const 
           .work = {}};
 }
 
-// Memory of an operand without elements is looked at where there are no keys, and nothing comes of
-// it: that of q is there.
+// An operand without elements is read where there are no keys, and nothing comes of it: it becomes
+// one element of q.
 kernel::ExpressionParams<kernel::kMaxExpressionOperands> expression_params(
     const expr::Ref& expression, const problem::ExpressionOperands& operands,
     const problem::Problem& p, const ForwardArgs& args) {
@@ -85,11 +86,11 @@ kernel::ExpressionParams<kernel::kMaxExpressionOperands> expression_params(
     const problem::ExpressionOperand& from = operands[n];
     kernel::ExpressionOperand& to = params.operands[n];
     const std::int64_t element_bytes = element_size(from.dtype);
-    bool is_empty = false;
+    const auto axes = std::span(from.sizes).first(static_cast<std::size_t>(from.rank));
+    const bool is_empty = std::ranges::find(axes, 0) != axes.end();
     for (std::size_t axis = 0; axis < expr::kMaxRank; ++axis) {
-      to.sizes[axis] = static_cast<kernel::int32>(from.sizes[axis]);
-      to.strides[axis] = from.strides[axis] * element_bytes;
-      is_empty |= static_cast<std::int32_t>(axis) < from.rank && from.sizes[axis] == 0;
+      to.sizes[axis] = is_empty ? 1 : static_cast<kernel::int32>(from.sizes[axis]);
+      to.strides[axis] = is_empty ? 0 : from.strides[axis] * element_bytes;
     }
     const auto argument = static_cast<std::size_t>(from.argument);
     to.data = is_empty ? args.q.data : args.operands[argument].tensor.data;

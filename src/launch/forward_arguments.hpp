@@ -28,7 +28,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
   struct Values {
     kernel::ForwardWgmmaParams forward;  ///< of which other paths have the base alone
     kernel::ForwardSingleTileParams single_tile;
-    codegen::FeatureValues features{};
+    codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
     kernel::OperandRangesParams operand_ranges;  ///< set where the plan has that step alone
     kernel::PackedOrderParams packed_order{};

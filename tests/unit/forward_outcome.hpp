@@ -242,8 +242,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, "row_mask", row_mask.cycle);
   put(o.values, "bits", bit_mask.cycle);
   put(o.values, backward_mask);
-  put(o.values, "score", score);
-  put(o.values, "keep", keep);
+  if (o.problem.score) put(o.values, "score", score);
+  if (o.problem.keep) put(o.values, "keep", keep);
   put(o.values, mask_to_bits);
   if (spec.operand_ranges) put(o.values, operand_ranges);
   put(o.values, packed_order);
