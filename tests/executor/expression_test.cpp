@@ -188,12 +188,12 @@ TEST_CASE("expressions: beside mask, bias, softcap, slopes, sink, lengths, packe
 // Of sizes that random indices exceed: they are clamped.
 std::vector<instance::OperandSpec> random_operands(
     const std::vector<expr::OperandDeclaration>& of) {
-  constexpr const char* kAll[] = {
+  constexpr const char* kReadable[] = {
       "gate=fp32",           "slope=fp32:40",        "rel=fp32:h,30",   "bias=bf16:b,h,k",
       "top=int32::below/50", "doc=int32:k:sorted/5", "table=int32:7,k", "pad=bool:b,k",
       "flag=bool",           "whole=fp16:b,h,9,9"};
   std::vector<instance::OperandSpec> list;
-  for (const char* text : kAll) {
+  for (const char* text : kReadable) {
     const instance::OperandSpec operand = instance::parse_operand(text);
     const bool is_read =
         std::ranges::any_of(of, [&](const auto& each) { return each.name == operand.name; });

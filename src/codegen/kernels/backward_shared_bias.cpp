@@ -1,7 +1,5 @@
 // attn_bwd_dkv and attn_bwd_dq of templates/attnjit/backward/mma/shared_bias_keys.cuh and
 // shared_bias_queries.cuh, for every architecture.
-#include <algorithm>
-
 #include "codegen/kernel_dtype.hpp"
 #include "codegen/kernels/backward_mma.hpp"
 #include "codegen/kernels/dbias_policy.hpp"
@@ -71,10 +69,7 @@ Rule why_no_shared_bias(const BackwardFamily& f) {
   if (s.packed) return "shared_bias does not support cu_seqlens";
   if (s.bounded_left || s.bounded_right) return "shared_bias does not support a band";
   if (s.score || s.keep) return "shared_bias does not support expressions";
-  const auto transforms = [](const Feature* f) {
-    return f->effect == Feature::Effect::kTransforms;
-  };
-  if (std::ranges::any_of(features(s, Pass::kBackward), transforms)) {
+  if (transforms_scores(s)) {
     return "shared_bias does not support scores that are changed by more than an addition";
   }
   if (s.alibi) return "shared_bias does not support slopes";
