@@ -35,7 +35,7 @@ Tensor make_documents() {
   return Tensor::contiguous(on_device(host), DType::kInt32, {1, kLength, 1, 1});
 }
 
-// What each head adds at each distance: [kHeads, kDistances].
+// The addition of each head at each distance: [kHeads, kDistances].
 Tensor make_table() {
   std::vector<float> host(kHeads * kDistances);
   for (std::size_t i = 0; i < host.size(); ++i) host[i] = -0.01f * static_cast<float>(i % 97);

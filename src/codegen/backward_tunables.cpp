@@ -15,7 +15,7 @@ int widest_head_dim(const BackwardFamily& f) {
   return std::max(f.scores.head_dim, f.scores.head_dim_v);
 }
 
-// What gives gradients slopes, where transforms_scores().
+// The feature that gives gradients slopes, where transforms_scores().
 const char* transformation(const BackwardFamily& f) {
   return f.scores.softcap || expressed_cap(f.scores) ? "a softcap"
                                                      : "a score that is more than s and an addend";

@@ -19,7 +19,7 @@ std::string score_formula(const expr::Interned& score, bool packs_heads);
 /// That of a score that is `s` and a term without s: of the term.
 std::string addend_formula(const expr::Interned& score, const expr::Expr& addend, bool packs_heads);
 
-/// What `score` adds to s, if it is nothing but a sum of that and s.
+/// The addend of a `score` that is nothing but the sum of it and s.
 std::optional<expr::Expr> addend_of(const expr::Expr& score);
 
 /// c of c * tanh(s / c), if `score` is just that and c is above 0.

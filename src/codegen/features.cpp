@@ -23,7 +23,7 @@ std::string sequences(const Family& f, Pass) {
 
 std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; }
 
-// What is added to the scaled score where that is all that a score expression does to the scores.
+// The addend of a score expression that does nothing else to the scores.
 std::optional<expr::Expr> addend(const Family& f) {
   if (!f.score || f.softcap) return std::nullopt;
   return addend_of(f.score->expression);

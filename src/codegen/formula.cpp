@@ -27,7 +27,7 @@ constexpr expr::FloatRange kAnyFloat{.may_be_nan = true};
 // Larger scores and elements count as infinite, so that a product of one and a distance is finite.
 constexpr expr::FloatRange kUsualFloat{-0x1p90, 0x1p90, false};
 
-// What is known of all parts whatever the call, if s and elements are such floats.
+// The ranges of all parts in any call, if s and elements are such floats.
 std::vector<Range> ranges_of(const Expr& e, const expr::FloatRange& floats) {
   constexpr std::int64_t kLength = problem::kMaxSeqlen;
   expr::Box box;

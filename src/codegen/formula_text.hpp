@@ -11,13 +11,13 @@ namespace attnjit::codegen {
 /// Parts of a formula as C++, which calls the functions of score/formula_values.cuh.
 class FormulaText {
  public:
-  /// How a part that has a name is called where the text stands.
+  /// The name of a part that has one, as the text has to spell it.
   using Names = std::function<std::string(int place)>;
 
   FormulaText(const Formula& formula, Names names) : f_(formula), names_(std::move(names)) {}
   virtual ~FormulaText() = default;
 
-  /// What is at `place`: its name if it has one.
+  /// The part at `place`: its name if it has one.
   std::string text(int place) const { return operand(place, 0); }
   /// The same, computed here.
   std::string definition(int place) const { return as_typed(place, part(place).text); }
@@ -29,7 +29,7 @@ class FormulaText {
   };
   /// Computes what is at `place`; ranges have other texts for some of it.
   virtual Part part(int place) const;
-  /// What stands for a part that has a name.
+  /// The text in place of a part that has a name.
   virtual std::string name_of(int place) const { return names_(place); }
 
   static Part call(std::string_view function, std::initializer_list<std::string> args);

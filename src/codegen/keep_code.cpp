@@ -1,4 +1,4 @@
-// What a keep expression says of a pair, of a tile and of a key.
+// Code for a keep expression: of a pair, of a tile and of a key.
 #include <fmt/format.h>
 
 #include <array>
@@ -38,7 +38,7 @@ class KeepCode {
     return !FormulaRanges(f, {}).is_unknown(f.e.root());
   }
 
-  // What the rows and keys of a tile are to the expression.
+  // The function that tells whether a tile is empty or full.
   std::string tile() const {
     const Formula f = formula(keep_.expression);
     const FormulaRanges ranges(f, [&f](int place) { return own_name(f, place); });
@@ -52,7 +52,7 @@ class KeepCode {
     const std::vector<int> places =
         parts_of(f, std::array{root}, [&](int place) { return ranges.is_unknown(place); });
     return text + fmt::format(
-                      "  // What it is over rows `i` and keys `j`{}.\n"
+                      "  // Its truth over rows `i` and keys `j`{}.\n"
                       "  template <class Params>\n"
                       "  ATTNJIT_DEVICE static Truth tile(const Params& params, const Place& at, "
                       "Span h, Span i, Span j) {{\n{}    return {};\n  }}\n",

@@ -1,4 +1,4 @@
-// What a score expression makes of a score.
+// Code for a score expression: its value and its derivative.
 #include <fmt/format.h>
 
 #include <array>

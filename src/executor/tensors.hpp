@@ -58,7 +58,7 @@ inline void add_prepared_mask(GlobalMemory& memory, const problem::Problem& prob
                args.prepared_mask->data, TensorRole::kInput);
 }
 
-/// What the prepass writes of the operands of a keep expression.
+/// The ranges and lines that a prepass writes of the operands of a keep expression.
 template <class Plan>
 void add_operand_ranges(GlobalMemory& memory, const Plan& plan,
                         const kernel::OperandRangesParams& prepass,

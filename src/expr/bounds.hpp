@@ -9,8 +9,8 @@ namespace attnjit::expr {
 /// Terms whose conjunction is `keep`, simplified: those of &&, and those of ! over ||.
 std::vector<Expr> conjuncts(const Expr& keep);
 
-/// Which keys a row keeps: those from `lower` to `upper`, both included and functions of the row,
-/// of which the terms of `rest` hold.
+/// The keys that a row keeps: those from `lower` to `upper`, both included and functions of the
+/// row, of which the terms of `rest` hold.
 struct KeyBounds {
   std::optional<Expr> lower;  ///< absent: 0
   std::optional<Expr> upper;  ///< absent: Lk - 1

@@ -7,7 +7,7 @@
 
 namespace attnjit::expr {
 
-/// What a call's operands are called, their types and ranks. Throws Error(kInvalidProblem) for a
+/// The names, types and ranks of a call's operands. Throws Error(kInvalidProblem) for a
 /// null name, a rank or a dtype that there is none of, and as check_declarations() does.
 std::vector<OperandDeclaration> declarations(std::span<const attnjit::Operand> operands);
 

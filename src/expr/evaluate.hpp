@@ -27,7 +27,7 @@ struct OperandReader {
   std::function<Value(const Places&)> read;
 };
 
-/// What the leaves of an expression stand for. `operands` are those of the expression, in its
+/// The values of the leaves of an expression. `operands` are those of the expression, in its
 /// order.
 struct Environment {
   PerIndex<std::int64_t> indices;

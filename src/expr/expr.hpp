@@ -56,14 +56,14 @@ bool same(const Expr& a, const Expr& b);
 /// A number that equal expressions, in the sense of same(), share.
 std::size_t hash(const Expr& e);
 
-/// What a value depends on: a bit per Index, 1 << Index, and kUsesScore.
+/// The indices that a value depends on: a bit per Index, 1 << Index, and kUsesScore.
 using Uses = std::uint32_t;
 inline constexpr Uses kUsesScore = 1u << kNumIndices;
 inline constexpr Uses use_of(Index which) { return 1u << static_cast<int>(which); }
 
 inline constexpr Uses kUsesPair = use_of(Index::kRow) | use_of(Index::kKey);
 
-/// What each node of `e` depends on, the indices of its reads included.
+/// The Uses of each node of `e`, the indices of its reads included.
 std::vector<Uses> uses_of_nodes(const Expr& e);
 Uses uses(const Expr& e);
 

@@ -5,7 +5,8 @@
 
 namespace attnjit::expr {
 
-/// How the gradient of an operand is summed up, from the shape of the indices that it is read by.
+/// The way in which the gradient of an operand is summed up, from the shape of the indices that it
+/// is read by.
 enum class GradientForm {
   kPlanes,      ///< distinct axes out of b, h or g, i and j: as a bias's
   kDiagonals,   ///< indices that b, h, g and j - i fix: sums along diagonals

@@ -27,10 +27,10 @@ class Graph {
   const std::vector<OperandDeclaration>& operands() const { return operands_; }
   int size() const { return static_cast<int>(nodes_.size()); }
 
-  /// What is said of the node at `place` if it exceeds kMaxDepth or kMaxSize, else nothing.
+  /// The error message for a node that exceeds kMaxDepth or kMaxSize; empty for others.
   std::string why_too_large(int place) const;
 
-  /// What is at `place`, as an expression of its own: its nodes in the order of Expr.
+  /// The node at `place`, as an expression of its own: its nodes in the order of Expr.
   Expr finish(int place) const;
 
  private:

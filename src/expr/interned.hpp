@@ -12,7 +12,7 @@
 
 namespace attnjit::expr {
 
-/// What kernels are made for: an expression and how the elements of its operands are stored.
+/// The key of kernels: an expression and how the elements of its operands are stored.
 struct Interned {
   Kind kind;
   Expr expression;
@@ -30,7 +30,7 @@ class Ref {
   Ref() = default;
   /// Keeps it if it is new. Throws Error(kInternal) unless there is a dtype per operand.
   static Ref of(Kind kind, const Expr& e, std::vector<DType> dtypes);
-  /// What text() wrote; of an empty text the absent one. Throws Error(kInvalidProblem).
+  /// Reads the output of text(); of an empty text the absent one. Throws Error(kInvalidProblem).
   static Ref parse(std::string_view text);
 
   explicit operator bool() const { return entry_ != nullptr; }

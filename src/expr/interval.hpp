@@ -42,7 +42,7 @@ struct Range {
   bool contains(const Value& value) const;
 };
 
-/// What is known of an operand: its sizes, and the range of its elements within ranges of its
+/// Knowledge of an operand: its sizes, and the range of its elements within ranges of its
 /// indices, which lie inside the sizes.
 struct OperandRanges {
   Places shape{};
@@ -69,10 +69,10 @@ Range range(const Expr& e, const Box& box);
 /// The ranges of all nodes of `e`.
 std::vector<Range> ranges_of_nodes(const Expr& e, const Box& box);
 
-/// What is known of a bool.
+/// Knowledge of a bool.
 enum class Truth { kNever, kUnknown, kAlways };
 
-/// What a bool expression is over a box; kNever and kAlways are proven.
+/// The truth of a bool expression over a box; kNever and kAlways are proven.
 Truth truth(const Expr& e, const Box& box);
 
 }  // namespace attnjit::expr

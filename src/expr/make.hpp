@@ -6,7 +6,7 @@
 
 namespace attnjit::expr {
 
-/// What an expression is for.
+/// The purpose of an expression.
 enum class Kind {
   kScore,  ///< a float, which may use s
   kKeep,   ///< a bool, which may not

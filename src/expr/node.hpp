@@ -7,7 +7,7 @@
 
 namespace attnjit::expr {
 
-/// What a value is. Ints are 64 bits wide, floats fp32 in kernels and fp64 in the reference.
+/// The type of a value. Ints are 64 bits wide, floats fp32 in kernels and fp64 in the reference.
 enum class Type : std::uint8_t { kBool, kInt, kFloat };
 
 /// "bool", "int" or "float".
@@ -26,7 +26,7 @@ enum class Index : std::uint8_t {
 };
 inline constexpr int kNumIndices = 8;
 
-/// What a node is. Those from kNegate on are operations on the node's arguments.
+/// The operation of a node. Those from kNegate on are operations on the node's arguments.
 enum class Op : std::uint8_t {
   kLiteral,
   kIndex,

@@ -5,7 +5,7 @@
 
 namespace attnjit::expr {
 
-/// What types an operation takes and makes.
+/// The types that an operation takes and makes.
 enum class Signature {
   kNone,        ///< no operation
   kArithmetic,  ///< ints to an int, or floats to a float
@@ -21,7 +21,7 @@ enum class Signature {
 
 enum class Notation { kNone, kPrefix, kInfix, kFunction, kTernary };
 
-/// How tightly operators bind, as in C; of one level the left one first, but for `? :`.
+/// The strength with which operators bind, as in C; of one level the left one first, but for `? :`.
 namespace precedence {
 inline constexpr int kTernary = 1, kOr = 2, kAnd = 3, kBitOr = 4, kBitXor = 5, kBitAnd = 6,
                      kEquality = 7, kOrder = 8, kShift = 9, kSum = 10, kProduct = 11, kPrefix = 12,

@@ -192,7 +192,7 @@ class Parser {
     return located(place, [&] { return make(graph_, op, args); });
   }
 
-  // What `make` adds to the graph; errors get a caret at `place`.
+  // The node that `make` adds to the graph; errors get a caret at `place`.
   template <class Make>
   int located(std::size_t place, Make make) {
     int added = 0;

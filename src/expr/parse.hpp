@@ -13,7 +13,7 @@ namespace attnjit::expr {
 /// kMaxSize. Operands that the text does not name are no part of the result.
 Expr parse(Kind kind, std::string_view text, std::span<const OperandDeclaration> operands);
 
-/// What canonical_text() wrote, whose names declare the operands. Throws as parse() does.
+/// Reads the output of canonical_text(), whose names declare the operands. Throws as parse() does.
 Expr parse_canonical(Kind kind, std::string_view text);
 
 }  // namespace attnjit::expr

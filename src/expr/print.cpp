@@ -44,7 +44,7 @@ class Printer {
   }
 
  private:
-  // What is at `place`, in brackets if it binds less tightly than `least`.
+  // The text of the node at `place`, in brackets if it binds less tightly than `least`.
   void write(int place, int least) {
     const Node& node = e_.node(place);
     const int own = operation(node.op).precedence;

@@ -67,7 +67,7 @@ class HostProblem {
   ProblemSpec spec_;
   std::vector<HostBuffer> buffers_;
   std::vector<std::uint64_t> checksums_;  // of the inputs, in the order of buffers_
-  // What calls on mirrors point to, by the mirror's first base.
+  // The memory that calls on mirrors point to, by the mirror's first base.
   mutable std::map<const void*, std::vector<Operand>> operands_;
 };
 

@@ -23,7 +23,7 @@ constexpr std::pair<std::string_view, Fill> kFills[] = {{"normal", Fill::kNormal
                                                         {"below", Fill::kBelow},
                                                         {"sorted", Fill::kSorted},
                                                         {"count", Fill::kCount}};
-// What is written shorter on a command line.
+// Short spellings of the command line.
 constexpr std::pair<std::string_view, DType> kShortDtypes[] = {
     {"f32", DType::kFloat32}, {"f16", DType::kFloat16}, {"i32", DType::kInt32}};
 constexpr std::string_view kAxisLetters = "bhgqk";
@@ -35,7 +35,7 @@ constexpr std::string_view kAxisLetters = "bhgqk";
                           base::excerpt(text), why));
 }
 
-// What is before `separator`, which it takes off `rest` with that; all without one.
+// The text before `separator`, which it takes off `rest` with that; all without one.
 std::string_view take(std::string_view& rest, char separator) {
   const std::size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view head = rest.substr(0, end);

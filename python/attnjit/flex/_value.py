@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 INT, FLOAT, BOOL = "int", "float", "bool"
 
-# How tightly operators bind, and in front of an operand and around none.
+# The strength with which operators bind; _PREFIX of those in front of an operand, _ATOM of none.
 _STRENGTHS = {
     operator: strength
     for strength, operators in enumerate(

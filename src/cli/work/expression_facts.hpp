@@ -8,8 +8,8 @@
 
 namespace attnjit::cli {
 
-/// What plans derive from the expressions of a problem, a line each: "keep: ..." and "score: ...";
-/// empty without expressions. `operands` are those of the call.
+/// The facts that plans derive from the expressions of a problem, a line each: "keep: ..." and
+/// "score: ..."; empty without expressions. `operands` are those of the call.
 std::vector<std::string> expression_facts(const launch::ForwardPlanSpec& spec,
                                           const problem::Problem& problem,
                                           std::span<const Operand> operands);

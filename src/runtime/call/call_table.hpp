@@ -24,8 +24,8 @@ class CallTable {
     const launch::Plan<Pass>* plan;
     typename Pass::Layout layout;
     typename Pass::Kept kept;
-    /// What the args of a kept call point to in place of the caller's: operands, whose names are
-    /// those of the expressions' texts.
+    /// The memory that the args of a kept call point to in place of the caller's: operands, whose
+    /// names are those of the expressions' texts.
     std::array<Operand, expr::kMaxOperands> operands;
   };
 

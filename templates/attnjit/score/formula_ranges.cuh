@@ -17,7 +17,7 @@ struct Span {
   ATTNJIT_DEVICE bool contains(int64 x) const { return first <= x && x <= last; }
 };
 
-// What a bool may be.
+// The values that a bool may have.
 struct Truth {
   bool may_fail, may_hold;
 

@@ -5,7 +5,7 @@
 #include "attnjit/score/formula_values.cuh"
 #include "attnjit/score/score_shape.h"
 
-// What the leaves of expressions are: indices, and elements of operands. An index that is outside
+// The leaves of expressions: indices, and elements of operands. An index that is outside
 // of its axis reads the element at the nearest end.
 namespace attnjit::kernel::formula {
 

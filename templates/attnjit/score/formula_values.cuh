@@ -5,7 +5,7 @@
 #include "attnjit/score/tanh.cuh"
 #include "attnjit/types.h"
 
-// What the operations of expressions that C++ has no operator for are worth (docs/reference/
+// Operations of expressions that C++ has no operator for (docs/reference/
 // expressions.md), without branches: a divergent one makes ptxas serialise the wgmma in flight.
 // Ints are `int` where 32 bits are known to hold them, else int64.
 namespace attnjit::kernel::formula {

@@ -51,7 +51,7 @@ struct KeepPairs : Feature {
   }
 
  protected:
-  // What the formula says of the rows `i` and the keys of a tile, as far as there are any.
+  // The formula's verdict on the rows `i` and the keys of a tile, as far as there are any.
   ATTNJIT_DEVICE TileUse use_of(const formula::Place& place, formula::Span i, int first_key,
                                 int end_key) const {
     if constexpr (Formula::kKnowsTiles) {

@@ -39,7 +39,7 @@ struct KeepFormula {
   }
   // Whether anything is known of a tile without a look at its elements.
   static constexpr bool kKnowsTiles = true;
-  // What it is over rows `i` and keys `j`.
+  // Its truth over rows `i` and keys `j`.
   template <class Params>
   ATTNJIT_DEVICE static Truth tile(const Params& params, const Place& at, Span h, Span i, Span j) {
     const auto i0 = read_int32(params.operands[0]);

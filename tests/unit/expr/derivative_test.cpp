@@ -89,8 +89,8 @@ TEST_CASE("derivatives are as simple as their rules") {
   CHECK(read_sites(score("s + float(n) + (x < 1.0 ? 1.0 : t[int(y), 0])")).size() == 1);
 }
 
-// What torch 2.x gives: derivatives.yaml has maximum and minimum (half each of equal values), abs
-// (sgn), clamp (clamp_backward: 1 at its bounds; clamp_backward_min_max: of bounds that are
+// The values of torch 2.x: derivatives.yaml has maximum and minimum (half each of equal values),
+// abs (sgn), clamp (clamp_backward: 1 at its bounds; clamp_backward_min_max: of bounds that are
 // tensors).
 TEST_CASE("kinks have PyTorch's values") {
   CHECK(by_score("abs(s)", 0.0) == 0);

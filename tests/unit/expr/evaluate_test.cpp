@@ -1,4 +1,4 @@
-// What operations are worth: docs/reference/expressions.md.
+// Values of operations: docs/reference/expressions.md.
 #include "expr/evaluate.hpp"
 
 #include <doctest/doctest.h>

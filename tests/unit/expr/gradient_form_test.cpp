@@ -1,4 +1,4 @@
-// Which form the gradient of an operand has, by its indices.
+// Forms of the gradients of operands, by their indices.
 #include "expr/gradient_form.hpp"
 
 #include <doctest/doctest.h>

@@ -10,7 +10,7 @@
 
 namespace attnjit::expr::test {
 
-/// What random expressions are made of.
+/// Choices of random expressions.
 struct Grammar {
   int depth = 6;
   bool has_score = true;
