@@ -161,6 +161,9 @@ typedef struct attnjit_backward_args {
      that has several planes), or 1 where the bias has size 1 or stride 0; its dtype or fp32. */
   const attnjit_tensor* dbias;
   const attnjit_tensor* dsink; /* null, or the gradient of the sinks: [1, Hq, 1, 1] fp32 */
+  /* Null, or one for each of forward->operands: its gradient, with its dtype and its sizes on the
+     axes that it has. One without data is not wanted. Up to four, of fp32, fp16 or bf16. */
+  const attnjit_tensor* operand_gradients;
 } attnjit_backward_args;
 
 /* Merges results over shares of the keys into that over all of them:

@@ -1,13 +1,14 @@
 #pragma once
 #include <optional>
+#include <span>
 
 #include "attnjit/forward.hpp"
 
 namespace attnjit {
 
 /// The gradients of one attention call by q, k, v and, on request, by the bias and the sinks.
-/// docs/reference/semantics.md has the formulas. The caller allocates the outputs, which overlap neither one
-/// another nor an input; each has strides of its own and is written completely.
+/// docs/reference/semantics.md has the formulas. The caller allocates the outputs, which overlap
+/// neither one another nor an input; each has strides of its own and is written completely.
 struct BackwardArgs {
   /// The call; out and lse (required) are inputs here, as it wrote them. Its row_max and max_logits
   /// are neither read nor written.
@@ -22,7 +23,10 @@ struct BackwardArgs {
   /// dtype or fp32.
   std::optional<Tensor> dbias;
   std::optional<Tensor> dsink;  ///< [1, Hq, 1, 1] fp32; asked for by being there
-  bool deterministic = false;   ///< the same inputs give the same bits on every run
+  /// None, or one for each of forward.operands: its gradient, with its dtype and its sizes on the
+  /// axes that it has. Without data it is not asked for. Up to four operands, fp32, fp16 or bf16.
+  std::span<const Tensor> operand_gradients;
+  bool deterministic = false;  ///< the same inputs give the same bits on every run
 };
 
 }  // namespace attnjit

@@ -121,7 +121,7 @@ def attention(
     return_max_logits: bool = False,
     deterministic: bool | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
-    """softmax(scale * q k^T + bias, over the kept keys) v, with gradients by q, k, v, bias, sink and lse.
+    """softmax(scale * q k^T + bias, over the kept keys) v, with gradients by q, k, v, bias, sink, lse and operands.
 
     Args:
         q: (B, Hq, Lq, D), fp16 or bf16, on a CUDA device; any strides. More batch axes may stand before
@@ -163,7 +163,8 @@ def attention(
         keep: one that is true where a row keeps a key, beside all else that drops keys, such as
             "doc[b, i] == doc[b, j]". Of several batch axes b counts the elements, the last axis the fastest.
         operands: the tensors that both read, by name: fp32, fp16, bf16, int32 or bool on q's device, of up to 4 axes
-            and any strides, or numbers. Each of them is read by one at least. Without gradients.
+            and any strides, or numbers. Each of them is read by one at least. Gradients of up to four are computed if
+            they require them.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
         return_row_max: also return the largest score of each row over its kept keys, scaled, capped and with its

@@ -9,7 +9,8 @@ from ._call import OUTPUT_ALONE, Operands
 
 class Attention(torch.autograd.Function):
     """The output of a call, or it and those that are wanted of lse, where that has uses of its own, and the largest
-    scores of rows and of heads. Output and lse are differentiable in q, k, v, bias, sink."""
+    scores of rows and of heads. Output and lse are differentiable in q, k, v, bias, sink, and in operands that a score
+    reads."""
 
     @staticmethod
     def forward(ctx, q, k, v, scalars, options, *tensors):
@@ -36,6 +37,10 @@ class Attention(torch.autograd.Function):
         return (_once if torch.is_grad_enabled() else _gradients)(ctx, dout, dlse)
 
 
+# Of the arguments of Attention.apply: q, k, v, scalars, options and the named operands come before.
+_FIRST_READ = 5 + len(Operands._fields) - 1
+
+
 def _gradients(ctx, dout, dlse):
     q, k, v, out, lse, *tensors = ctx.saved_tensors
     operands = Operands.of_flat(tensors)
@@ -43,13 +48,14 @@ def _gradients(ctx, dout, dlse):
         dout = torch.zeros_like(out)
     scalars, deterministic = ctx.options
     need_dq, need_dk, need_dv, *_, need_dbias, need_dsink = ctx.needs_input_grad[:8]
-    dq, dk, dv, dbias, dsink = _dispatch.backward(
-        dout, dlse, q, k, v, out, lse, operands, scalars, need_dbias, need_dsink, deterministic
+    need_read = ctx.needs_input_grad[_FIRST_READ:]
+    dq, dk, dv, dbias, dsink, read = _dispatch.backward(
+        dout, dlse, q, k, v, out, lse, operands, scalars, need_dbias, need_dsink, deterministic, need_read
     )
     if need_dsink:
         dsink = dsink.to(operands.sink.dtype)
     gradients = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None)
-    of_read = (None,) * len(operands.read or ())
+    of_read = read or (None,) * len(operands.read or ())
     return *gradients, None, None, *Operands(bias=dbias, sink=dsink, read=of_read).flat()
 
 
@@ -71,6 +77,7 @@ def attend(
     if not torch.is_grad_enabled() or not (
         q.requires_grad or k.requires_grad or v.requires_grad
         or (bias is not None and bias.requires_grad) or (sink is not None and sink.requires_grad)
+        or (operands.read is not None and any(t.requires_grad for t in operands.read))
     ):  # fmt: skip
         return _dispatch.forward(q, k, v, operands, scalars, wanted, sequence_major)
     if operands.block_table is not None or operands.tail_mask is not None:

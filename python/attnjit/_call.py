@@ -77,13 +77,23 @@ def forward(
 
 def backward(
     dout, dlse, q, k, v, out, lse, operands: Operands, scalars: Scalars, need_dbias: bool, need_dsink: bool,
-    deterministic: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    deterministic: bool, need_read: tuple[bool, ...] = (),
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, tuple[Tensor | None, ...]]:  # fmt: skip
     """New dq, dk, dv in the memory orders of q, k, v, and on request dbias in the bias's shape and dtype, and
-    dsink, (head,) fp32."""
-    return _calls.backward(
-        context(), q, k, v, *operands, scalars, out, lse, dout, dlse, need_dbias, need_dsink, deterministic
-    )
+    dsink, (head,) fp32; and of each tensor that expressions read its gradient, or None."""
+    read = new_read_gradients(operands, need_read)
+    gradients = _calls.backward(
+        context(), q, k, v, *operands, scalars, out, lse, dout, dlse, need_dbias, need_dsink, deterministic,
+        read or None,
+    )  # fmt: skip
+    return *gradients, read
+
+
+def new_read_gradients(operands: Operands, need_read) -> tuple[Tensor | None, ...]:
+    """A contiguous tensor for each of the operands that expressions read whose gradient is wanted."""
+    if not any(need_read):
+        return ()
+    return tuple(t.new_empty(t.shape) if need else None for t, need in zip(operands.read, need_read))
 
 
 def enqueue_forward(
@@ -115,7 +125,7 @@ def enqueue_backward(
     """As backward(), into dq, dk, dv and, unless it is None, dbias; without dsink."""
     _calls.enqueue_backward(
         context(), q, k, v, *operands, scalars, out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, None,
-        _CURRENT_STREAM,
+        None, _CURRENT_STREAM,
     )  # fmt: skip
 
 

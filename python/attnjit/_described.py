@@ -60,10 +60,10 @@ def enqueue_forward(*arguments) -> None:
 
 
 def enqueue_backward(context, *arguments) -> None:
-    *inputs, out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, stream = arguments
+    *inputs, out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, of_read, stream = arguments
     _enqueue(
         _native.enqueue_backward, context, *inputs, _unit_stride(out), lse, _unit_stride(dout),
-        None if dlse is None else dlse.contiguous(), deterministic, dq, dk, dv, dbias, dsink, stream,
+        None if dlse is None else dlse.contiguous(), deterministic, dq, dk, dv, dbias, dsink, of_read, stream,
     )  # fmt: skip
 
 
@@ -94,11 +94,11 @@ def forward(context, q, k, v, *arguments):
 
 
 def backward(context, q, k, v, mask, bias, sink, *arguments):
-    *inputs, need_dbias, need_dsink, deterministic = arguments
+    *inputs, need_dbias, need_dsink, deterministic, of_read = arguments
     gradients = [_layout.new_gradient(t) for t in (q, k, v)]
     dbias = bias.new_empty(bias.shape) if need_dbias else None
     dsink = _layout.new_dsink(sink) if need_dsink else None
     enqueue_backward(
-        context, q, k, v, mask, bias, sink, *inputs, deterministic, *gradients, dbias, dsink, None
+        context, q, k, v, mask, bias, sink, *inputs, deterministic, *gradients, dbias, dsink, of_read, None
     )
     return *gradients, dbias, dsink

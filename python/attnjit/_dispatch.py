@@ -42,10 +42,14 @@ def forward(q, k, v, operands, scalars, wanted, sequence_major):
     return out, *(t if is_wanted else None for t, is_wanted in zip(others, wanted))
 
 
-def backward(dout, dlse, q, k, v, out, lse, operands, scalars, need_dbias, need_dsink, deterministic):
+def backward(
+    dout, dlse, q, k, v, out, lse, operands, scalars, need_dbias, need_dsink, deterministic, need_read=()
+):
     """As `_call.backward`."""
-    tensors, wanted = (dout, dlse, q, k, v, out, lse), (need_dbias, need_dsink, deterministic)
+    tensors, wanted = (dout, dlse, q, k, v, out, lse), (need_dbias, need_dsink, deterministic, need_read)
     if _is_plain(*tensors, *operands):
         return _call.backward(*tensors, operands, scalars, *wanted)
-    *gradients, dbias, dsink = torch.ops.attnjit.backward(*tensors, *operands, *scalars, *wanted)
-    return *gradients, dbias if need_dbias else None, dsink if need_dsink else None
+    *gradients, dbias, dsink, read = torch.ops.attnjit.backward(*tensors, *operands, *scalars, *wanted)
+    wanted_read = iter(read)
+    read = tuple(next(wanted_read) if need else None for need in need_read)
+    return *gradients, dbias if need_dbias else None, dsink if need_dsink else None, read

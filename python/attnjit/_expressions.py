@@ -17,10 +17,6 @@ _DTYPES = (
 
 def _tensor(name: str, value, device: torch.device) -> Tensor:
     if isinstance(value, Tensor):
-        if value.requires_grad and torch.is_grad_enabled():
-            raise NotImplementedError(
-                f"operands: {name} requires a gradient, which operands have not; pass it detached"
-            )
         return value
     for types, dtype in _DTYPES:
         if isinstance(value, types):
@@ -35,7 +31,6 @@ def said(
 
     Raises:
         TypeError: a text that is no str, an operand that is neither a tensor nor a number.
-        NotImplementedError: an operand that requires a gradient.
     """
     for name, text in (("score", score), ("keep", keep)):
         if text is not None and not isinstance(text, str):

@@ -21,8 +21,8 @@ torch.library.define(
 torch.library.define(
     "attnjit::backward",
     f"(Tensor dout, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_OPERANDS},"
-    f" {_SCALARS}, bool need_dbias, bool need_dsink, bool deterministic)"
-    " -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias, Tensor dsink)",
+    f" {_SCALARS}, bool need_dbias, bool need_dsink, bool deterministic, bool[] need_read)"
+    " -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias, Tensor dsink, Tensor[] of_read)",
     tags=torch.Tag.pt2_compliant_tag,
 )
 
@@ -64,17 +64,19 @@ def _fake_forward(q, k, v, *arguments):
 
 @torch.library.impl("attnjit::backward", "CUDA")
 def _backward(dout, dlse, q, k, v, out, lse, *arguments):
-    *flat, need_dbias, need_dsink, deterministic = arguments
-    *gradients, dbias, dsink = _call.backward(
-        dout, dlse, q, k, v, out, lse, *grouped(flat), need_dbias, need_dsink, deterministic
+    *flat, need_dbias, need_dsink, deterministic, need_read = arguments
+    *gradients, dbias, dsink, read = _call.backward(
+        dout, dlse, q, k, v, out, lse, *grouped(flat), need_dbias, need_dsink, deterministic, need_read
     )
-    return *gradients, *(_absent(q) if t is None else t for t in (dbias, dsink))
+    others = (_absent(q) if t is None else t for t in (dbias, dsink))
+    return *gradients, *others, [t for t in read if t is not None]
 
 
 @torch.library.register_fake("attnjit::backward")
 def _fake_backward(dout, dlse, q, k, v, out, lse, *arguments):
-    *flat, need_dbias, need_dsink, _ = arguments
+    *flat, need_dbias, need_dsink, _, need_read = arguments
     operands, _ = grouped(flat)
     dbias = operands.bias.new_empty(operands.bias.shape) if need_dbias else _absent(q)
     dsink = new_dsink(operands.sink) if need_dsink else _absent(q)
-    return new_gradient(q), new_gradient(k), new_gradient(v), dbias, dsink
+    read = [t for t in _call.new_read_gradients(operands, need_read) if t is not None]
+    return new_gradient(q), new_gradient(k), new_gradient(v), dbias, dsink, read

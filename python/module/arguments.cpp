@@ -364,6 +364,24 @@ BackwardCall::BackwardCall(Arguments& arguments, Shared& state) : forward_(argum
   args_.dlse = forward_.read_row_numbers(dlse, "dlse");
 }
 
+void BackwardCall::set_read_gradients(PyObject* gradients) {
+  if (is_none(gradients)) return;
+  const Object list = checked(PySequence_Tuple(gradients));
+  const Py_ssize_t count = PyTuple_Size(list.get());
+  const attnjit_forward_args& inputs = forward_.args();
+  if (count != inputs.num_operands) {
+    raise(PyExc_ValueError, "read: %lld tensors and %zd gradients",
+          static_cast<long long>(inputs.num_operands), count);
+  }
+  for (Py_ssize_t n = 0; n < count; ++n) {
+    PyObject* const gradient = PyTuple_GetItem(list.get(), n);
+    const char* const name = inputs.operands[n].name;
+    read_gradients_.push_back(is_none(gradient) ? attnjit_tensor{}
+                                                : operand(read(gradient, name), name).tensor);
+  }
+  args_.operand_gradients = read_gradients_.data();
+}
+
 MergeCall::MergeCall(Arguments& arguments, TensorReader& reader) : reader_(reader) {
   PyObject* const parts_object = arguments.next();
   const DeviceTensor parts = reader.read(parts_object, "parts");

@@ -114,6 +114,9 @@ class BackwardCall {
 
   /// The gradients; those of the bias and of the sinks are None where they are not wanted.
   void set_results(PyObject* dq, PyObject* dk, PyObject* dv, PyObject* dbias, PyObject* dsink);
+  /// Those of the operands that expressions read: None, or a sequence of as many tensors, None for
+  /// each that is not wanted.
+  void set_read_gradients(PyObject* gradients);
   void set_deterministic(bool deterministic) { args_.deterministic = deterministic ? 1 : 0; }
   void set_stream(PyObject* stream) { forward_.set_stream(stream); }
 
@@ -131,6 +134,7 @@ class BackwardCall {
   attnjit_backward_args args_ = ATTNJIT_BACKWARD_ARGS_INIT;
   attnjit_tensor dbias_{};
   attnjit_tensor dsink_{};
+  std::vector<attnjit_tensor> read_gradients_;
 };
 
 /// The arguments of attnjit_merge_lse(), all of them.

@@ -76,12 +76,13 @@ PyObject* forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
 
 PyObject* backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 3);
+    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 4);
     Shared& state = shared(arguments.next());
     BackwardCall call(arguments, state);
     const bool need_dbias = arguments.flag();
     const bool need_dsink = arguments.flag();
     call.set_deterministic(arguments.flag());
+    call.set_read_gradients(arguments.next());
     const DeviceGuard device(driver(state), call.device());
 
     const attnjit_forward_args& inputs = call.forward().args();
@@ -124,7 +125,7 @@ PyObject* enqueue_forward(PyObject*, PyObject* const* values, Py_ssize_t count) 
 
 PyObject* enqueue_backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 7);
+    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 8);
     Shared& state = shared(arguments.next());
     BackwardCall call(arguments, state);
     call.set_deterministic(arguments.flag());
@@ -133,6 +134,7 @@ PyObject* enqueue_backward(PyObject*, PyObject* const* values, Py_ssize_t count)
     PyObject* const dv = arguments.next();
     PyObject* const dbias = arguments.next();
     call.set_results(dq, dk, dv, dbias, arguments.next());
+    call.set_read_gradients(arguments.next());
     call.set_stream(arguments.next());
     enqueue<Backward>(state, call, DeviceGuard(driver(state), call.device()));
     Py_RETURN_NONE;

@@ -60,14 +60,15 @@ PyMethodDef methods[] = {
      ", need_lse, need_max_logits, sequence_major or None) -> (out, lse or None, max_logits or "
      "None)"},
     {"backward", as_method(backward), METH_FASTCALL,
-     "backward(context, " ATTNJIT_INPUTS
-     ", out, lse, dout, dlse, need_dbias, need_dsink, deterministic) -> (dq, dk, dv, dbias or "
-     "None, dsink or None)"},
+     "backward(context, " ATTNJIT_INPUTS ", out, lse, dout, dlse, need_dbias, need_dsink, "
+                                         "deterministic, gradients of read or None) -> (dq, "
+     "dk, dv, dbias or None, dsink or None)"},
     {"enqueue_forward", as_method(enqueue_forward), METH_FASTCALL,
      "enqueue_forward(context, " ATTNJIT_INPUTS ", out, lse, max_logits, stream or None)"},
     {"enqueue_backward", as_method(enqueue_backward), METH_FASTCALL,
      "enqueue_backward(context, " ATTNJIT_INPUTS
-     ", out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, stream or None)"},
+     ", out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, gradients of read, stream "
+     "or None)"},
     {"enqueue_merge_lse", as_method(enqueue_merge_lse), METH_FASTCALL,
      "enqueue_merge_lse(context, first part, part_stride, num_parts, part_lses, carry, carry_lse, "
      "out, lse, stream or None)"},

@@ -1,5 +1,7 @@
 """Kernels of torch.ops.attnjit for CPU tensors, from the formulas: with them the doors run without a GPU."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import packed_formulas
 import torch
 
@@ -31,7 +33,7 @@ def _forward(q, k, v, *arguments):
 
 
 def _backward(dout, dlse, q, k, v, out, lse, *arguments):
-    *flat, need_dbias, need_dsink, _ = arguments
+    *flat, need_dbias, need_dsink, _, need_read = arguments
     operands, scalars = _operators.grouped(flat)
     *found, dbias, dsink = packed_formulas.formulas_for(operands).gradients(
         out, dout, dlse, q, k, v, operands, scalars, given_lse=lse
@@ -39,7 +41,27 @@ def _backward(dout, dlse, q, k, v, out, lse, *arguments):
     results = [new_gradient(t).copy_(g) for t, g in zip((q, k, v), found)]
     for like, wanted, gradient in ((operands.bias, need_dbias, dbias), (operands.sink, need_dsink, dsink)):
         results.append(gradient.to(like.dtype) if wanted else _absent(q))
+    wanted_read = any(need_read)
+    results.append(_gradients_of_read(dout, dlse, q, k, v, operands, scalars, need_read) if wanted_read else [])
     return tuple(results)
+
+
+def _gradients_of_read(dout, dlse, q, k, v, operands, scalars, need_read):
+    """Those of the tensors that expressions read. An operator's kernel records no graph, another thread does."""
+
+    def compute():
+        read = [t.detach().requires_grad_(need) for t, need in zip(operands.read, need_read)]
+        with torch.enable_grad():
+            given = operands._replace(read=read)
+            out, lse = packed_formulas.formulas_for(given).attend(q, k, v, given, scalars)
+        leaves = [t for t in read if t.requires_grad]
+        lse = lse.nan_to_num(0, 0, 0)
+        weights = dout.to(out.dtype), torch.zeros_like(lse) if dlse is None else dlse.to(lse.dtype)
+        found = torch.autograd.grad((out, lse), leaves, weights, allow_unused=True)
+        return [torch.zeros_like(t) if g is None else g.to(t.dtype) for t, g in zip(leaves, found)]
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(compute).result()
 
 
 def _merge_lse(parts, part_lses, carry, carry_lse, out, lse):

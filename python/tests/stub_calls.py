@@ -70,8 +70,10 @@ given = {
     "dv": V,
     "dbias": FakeTensor(0x6100, (8, 16, 24), FLOAT32),
     "dsink": FakeTensor(0x6300, (8,), FLOAT32),
+    "of_read": None,
     "stream": None,
 }
+of_read = {"of_read": [FakeTensor(0x8900, (8, 24), FLOAT32), None, None]}
 rows_apart = inputs | {name: apart(t.address, t.shape) for name, t in (("q", Q), ("k", K), ("v", V))}
 sequence_major = INPUTS | {"q": FakeTensor(0x1000, Q.shape, strides=(8192, 64, 512, 1))}
 
@@ -129,8 +131,8 @@ print(
             made.clear(),
             text(_native.forward, context, *merged(sequence_major, scale=0.0), True, True, True, None),
             text(_native.forward, context, *merged(sequence_major, scale=0.0), False, False, False, False),
-            text(_native.backward, context, *merged(inputs, known, scale=0.0), True, True, False),
-            text(_native.backward, context, *merged(sequence_major, known, scale=0.0), False, False, False),
+            text(_native.backward, context, *merged(inputs, known, scale=0.0), True, True, False, None),
+            text(_native.backward, context, *merged(sequence_major, known, scale=0.0), *[False] * 3, None),
             made,
             text(_native.enqueue_forward, context, *merged(packed, packed_results)),
             _native.counters(context),
@@ -157,7 +159,7 @@ print(
                 context,
                 *merged(described(said), described(RESULTS), **expressions | {"stream": 7}),
             ),
-            text(_native.enqueue_backward, context, *merged(said, known, given, **expressions)),
+            text(_native.enqueue_backward, context, *merged(said, known, given | of_read, **expressions)),
         ]
     )
 )

@@ -134,6 +134,11 @@ attnjit_status attnjit_backward(attnjit_context* context, const attnjit_backward
   add_tensor("dv", &args->dv);
   add_tensor("dbias", args->dbias);
   add_tensor("dsink", args->dsink);
+  for (int64_t n = 0; args->operand_gradients && n < args->forward->num_operands; ++n) {
+    if (args->operand_gradients[n].data == NULL) continue;
+    add("d");
+    add_tensor(args->forward->operands[n].name, &args->operand_gradients[n]);
+  }
   add("dlse=%p deterministic=%d ", (const void*)args->dlse, args->deterministic);
   return finish(args->forward, stream, workspace, bytes);
 }

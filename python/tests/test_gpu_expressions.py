@@ -8,6 +8,7 @@ from attnjit._call import Operands
 from attnjit._scalars import NO_DIAGONAL, TOP_LEFT, Scalars
 
 import accuracy
+import formulas
 
 pytestmark = pytest.mark.gpu
 
@@ -129,3 +130,41 @@ def test_faults_of_texts_and_operands():
         attnjit.attention(q, k, v, keep="doc[b, i] == 1", operands={"doc": documents().long()})
     with pytest.raises(ValueError, match="doc: it is not on a CUDA device"):
         attnjit.attention(q, k, v, keep="doc[b, i] == 1", operands={"doc": documents().cpu()})
+
+
+@pytest.mark.parametrize(
+    ("score", "shapes", "deterministic"),
+    [
+        (RELATIVE, {"rel": (H, 257)}, True),
+        ("s * sigmoid(gate) + shift[g]", {"gate": (), "shift": (HKV,)}, True),
+        ("s + row[b, i] * key[h, j]", {"row": (B, L), "key": (H, L)}, True),
+        ("s + pair[h, i, j] * 0.5", {"pair": (H, L, L)}, True),
+        ("s + block[b, i // 64, j // 64]", {"block": (B, 5, 5)}, False),
+    ],
+)
+def test_gradients_of_operands(score, shapes, deterministic):
+    torch.manual_seed(0)
+    q, k, v = qkv()
+    read = {name: make(*shape, dtype=torch.float32) for name, shape in shapes.items()}
+    leaves = q, k, v, *read.values()
+    call = lambda: attnjit.attention(q, k, v, score=score, operands=read, deterministic=deterministic)
+    out = call()
+    dout = torch.randn_like(out)
+    found = torch.autograd.grad(out, leaves, dout)
+    scalars = Scalars(diagonal=NO_DIAGONAL, score=score, operand_names=tuple(read))
+    exact, _ = formulas.attend(q, k, v, Operands(read=tuple(read.values())), scalars)
+    for gradient, wanted in zip(found, torch.autograd.grad(exact, leaves, dout.double())):
+        error = (gradient.double() - wanted).abs().max().item()
+        assert error <= 0.02 * wanted.abs().max().item() + 0.02
+    if deterministic:
+        again = torch.autograd.grad(call(), leaves, dout)
+        assert all(torch.equal(a, b) for a, b in zip(found, again))
+
+
+def test_atomics_are_refused_where_gradients_are_to_be_the_same_bits():
+    block = make(5, 5, dtype=torch.float32)
+    out = attnjit.attention(
+        *qkv(), score="s + block[i // 64, j // 64]", operands={"block": block}, deterministic=True
+    )
+    with pytest.raises(ValueError, match="block is added up by atomics, which is not deterministic"):
+        out.sum().backward()

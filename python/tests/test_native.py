@@ -316,7 +316,7 @@ def test_a_backward_without_rows_and_keys(batch, keys, strides):
         "dout": FakeTensor(0, shape, strides=strides),
         "dlse": FakeTensor(0, shape[:3], FLOAT32, strides[1:]),
     }
-    found = _native.backward(context(make_nothing), *merged(inputs, known), False, False, True)
+    found = _native.backward(context(make_nothing), *merged(inputs, known), False, False, True, None)
     assert [t and t.shape for t in found] == [
         inputs["q"].shape, inputs["k"].shape, inputs["v"].shape, None, None,
     ]  # fmt: skip
@@ -486,6 +486,7 @@ def test_the_arguments_that_the_library_gets():
     assert said == f"ValueError: {q}{k}{v}{out}{no_arrays}{texts}stream=0x5000 workspace=(nil):0"
     assert said_described == said.replace("stream=0x5000", "stream=0x7")
     assert f" {texts}d{out}" in said_backward.replace("dout=0x4110", "dout=0x4000")
+    assert "drel=0x8900:2,8/24,24/1,1/0,1/0 dlse=" in said_backward
     mask = "mask=0x5000:3,1/0,1/0,16/24,24/1 "
     assert prepare == f"ValueError: {mask}for_backward=1 memory=0x5800 stream=0x5000"
     assert prepare_elsewhere == "ValueError: memory: 24 bytes; expected 25"

@@ -282,7 +282,7 @@ def test_deterministic_algorithms(warn_only, own, monkeypatch):
     """The kernels are told and nothing warns, also where PyTorch's would."""
     asked = []
     backward = _dispatch.backward
-    monkeypatch.setattr(_dispatch, "backward", lambda *a: asked.append(a[-1]) or backward(*a))
+    monkeypatch.setattr(_dispatch, "backward", lambda *a: asked.append(a[-2]) or backward(*a))
     q, k, v = tensors()
     torch.use_deterministic_algorithms(True, warn_only=warn_only)
     try:

@@ -97,7 +97,7 @@ def test_opcheck(need):
     torch.library.opcheck(torch.ops.attnjit.forward.default, forward)
     out, lse, *_ = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False, False, need)
     dlse = torch.randn_like(lse) if need else None
-    backward = (torch.randn_like(out), dlse, q, k, v, out, lse, *operands, *scalars, need, need, True)
+    backward = (torch.randn_like(out), dlse, q, k, v, out, lse, *operands, *scalars, need, need, True, ())
     torch.library.opcheck(torch.ops.attnjit.backward.default, backward)
 
 

@@ -182,7 +182,7 @@ def test_opcheck():
     inputs = (*operands, *scalars)
     torch.library.opcheck(torch.ops.attnjit.forward.default, (q, k, v, *inputs, True, False, False, False))
     out, lse, *_ = torch.ops.attnjit.forward(q, k, v, *inputs, True, False, False, False)
-    backward = (torch.randn_like(out), None, q, k, v, out, lse, *inputs, False, False, True)
+    backward = (torch.randn_like(out), None, q, k, v, out, lse, *inputs, False, False, True, (True, False))
     torch.library.opcheck(torch.ops.attnjit.backward.default, backward)
 
 
@@ -202,16 +202,42 @@ def test_opcheck():
         ),
         ({"keep": "j < n", "operands": {"n": None}}, TypeError, "operands: n is of type NoneType"),
         ({"keep": "j < n", "operands": [3]}, TypeError, "operands: expected a dict, not list"),
-        (
-            {"score": "s + x", "operands": {"x": torch.zeros((), requires_grad=True)}},
-            NotImplementedError,
-            "operands: x requires a gradient, which operands have not; pass it detached",
-        ),
     ],
 )
 def test_what_is_refused(options, error, message):
     with pytest.raises(error, match=message):
         attnjit.attention(*tensors(), **options)
+
+
+def test_gradients_of_operands():
+    q, k, v = tensors()
+    rel, gate = torch.randn(H, 5, requires_grad=True), torch.randn((), requires_grad=True)
+    still = torch.randn(LK)
+    found = attnjit.attention(
+        q, k, v, score="(s + rel[h, clamp(j - i, -2, 2) + 2]) * sigmoid(gate) + still[j]",
+        operands={"rel": rel, "still": still, "gate": gate}, return_lse=True,
+    )  # fmt: skip
+    distance = (torch.arange(LK) - torch.arange(LQ)[:, None]).clamp(-2, 2) + 2
+    expected = dense(q, k, v, lambda s: (s + rel[:, distance]) * gate.sigmoid() + still)
+    same_with_gradients(found, expected, (q, k, v, rel, gate))
+
+
+def test_gradients_of_operands_alone():
+    q, k, v = tensors(requires_grad=False)
+    bias = torch.randn(H, LQ, LK, dtype=torch.bfloat16, requires_grad=True)
+    out = attnjit.attention(q, k, v, score="s + x[h, i, j]", operands={"x": bias})
+    expected, _ = dense(q, k, v, lambda s: s + bias)
+    dout = torch.randn_like(out)
+    (found,), (wanted,) = (torch.autograd.grad(t, bias, dout) for t in (out, expected))
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, wanted, rtol=2e-2, atol=1e-3)
+
+
+def test_an_operand_of_a_rule_alone_has_a_gradient_of_zeros():
+    q, k, v = tensors()
+    x = torch.randn(LK, requires_grad=True)
+    out = attnjit.attention(q, k, v, keep="x[j] > -0.5", operands={"x": x})
+    assert not torch.autograd.grad(out.sum(), x)[0].any()
 
 
 def test_an_operand_may_require_a_gradient_where_none_is_computed():

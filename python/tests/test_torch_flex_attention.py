@@ -210,6 +210,20 @@ def test_in_compiled_code():
     torch.testing.assert_close(torch.autograd.grad(found.sum(), q), torch.autograd.grad(expected.sum(), q))
 
 
+def test_gradients_of_captured_tensors():
+    q, k, v = tensors()
+    rel, gate = torch.randn(H, 9, requires_grad=True), torch.randn(1, requires_grad=True)
+
+    def score(s, b, h, q, k):
+        return (s + rel[h, torch.clamp(q - k, -4, 4) + 4]) * torch.sigmoid(gate[0])
+
+    out = attnjit.flex_attention(q, k, v, score_mod=score, enable_gqa=True)
+    expected_out, *_ = dense(q, k, v, score, None, D**-0.5)
+    leaves, dout = (q, k, v, rel, gate), torch.randn_like(out)
+    found, expected = (torch.autograd.grad(t, leaves, dout) for t in (out, expected_out))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

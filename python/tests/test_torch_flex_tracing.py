@@ -152,9 +152,6 @@ def test_tensors_are_kept_for_as_long_as_they_live():
     assert len(_kept) == before
 
 
-GRADIENT = torch.zeros(H, requires_grad=True)
-
-
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
@@ -214,21 +211,11 @@ GRADIENT = torch.zeros(H, requires_grad=True)
             ValueError,
             "mod: it reads .* on meta; query is on cpu",
         ),
-        (
-            lambda s, b, h, q, k: s + GRADIENT[h],
-            NotImplementedError,
-            "mod: it reads .* requires a gradient, .* detach",
-        ),
     ],
 )
 def test_what_cannot_be_said(function, error, message):
     with pytest.raises(error, match=message):
         trace(function)
-
-
-def test_a_gradient_that_nobody_wants():
-    with torch.no_grad():
-        assert trace(lambda s, b, h, q, k: s + GRADIENT[h])[0] == "s + t0[h]"
 
 
 def test_brackets_of_long_unions():

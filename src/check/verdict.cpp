@@ -94,12 +94,17 @@ BackwardVerdict judge_backward(const instance::HostProblem& problem,
   const BackwardArgs args = problem.backward_args();
   const auto exact = reference::backward(args, Arithmetic::kExact, planes, jobs);
   const auto rounded = reference::backward(args, Arithmetic::kRounded, planes, jobs);
-  const auto judge = [&](std::string_view name, const Tensor& got,
-                         reference::Gradient reference::BackwardResult::*which) {
+  const auto judge_one = [&](std::string_view name, const Tensor& got,
+                             const reference::Gradient& wanted,
+                             const reference::Gradient& of_rounded) {
     const reference::Report report =
-        reference::check_gradient(got, args.forward.q.dtype, exact.*which, rounded.*which);
+        reference::check_gradient(got, args.forward.q.dtype, wanted, of_rounded);
     verdict.add(report.pass ? "" : std::string(name) + ":\n" + report.text);
     return report;
+  };
+  const auto judge = [&](std::string_view name, const Tensor& got,
+                         reference::Gradient reference::BackwardResult::*which) {
+    return judge_one(name, got, exact.*which, rounded.*which);
   };
   verdict.dq = judge("dq", args.dq, &reference::BackwardResult::dq);
   verdict.dk = judge("dk", args.dk, &reference::BackwardResult::dk);
@@ -109,6 +114,12 @@ BackwardVerdict judge_backward(const instance::HostProblem& problem,
   }
   if (args.dsink) {
     verdict.dsink = judge("dsink", *args.dsink, &reference::BackwardResult::dsink);
+  }
+  for (std::size_t n = 0; n < args.operand_gradients.size(); ++n) {
+    const Tensor& got = args.operand_gradients[n];
+    if (got.data == nullptr) continue;
+    verdict.operands.push_back(
+        judge_one(args.forward.operands[n].name, got, exact.operands[n], rounded.operands[n]));
   }
   return verdict;
 }

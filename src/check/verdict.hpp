@@ -32,6 +32,7 @@ struct BackwardVerdict : Findings {
   reference::Report dv;
   reference::Report dbias;
   reference::Report dsink;
+  std::vector<reference::Report> operands;  ///< in the order of the call, of those with gradients
 };
 
 /// Judges the outputs in `problem`: the accuracy rule per head and row on the selected rows, every

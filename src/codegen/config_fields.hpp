@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward/bias_sum_config.h"
 #include "attnjit/backward/fragment_sum_config.h"
+#include "attnjit/backward/operand_sum_config.h"
 #include "attnjit/backward/preprocess_config.h"
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
@@ -24,6 +25,12 @@ constexpr auto fields(const MaskToBitsConfig*) {
 constexpr auto fields(const OperandRangesConfig*) {
   using C = OperandRangesConfig;
   return base::fields_of<C>(base::Field{"num_warps", &C::num_warps});
+}
+
+constexpr auto fields(const OperandSumConfig*) {
+  using C = OperandSumConfig;
+  return base::fields_of<C>(base::Field{"num_warps", &C::num_warps},
+                            base::Field{"num_elements", &C::num_elements});
 }
 
 constexpr auto fields(const PackedOrderConfig*) {

@@ -16,6 +16,10 @@ bool knows_tiles(const expr::Interned& keep, bool packs_heads);
 std::string keep_formula(const expr::Interned& keep, bool packs_heads);
 /// ScoreFormula and ScoreParams.
 std::string score_formula(const expr::Interned& score, bool packs_heads);
+/// The same with `slope` in the place of its derivative by s.
+std::string score_formula(const expr::Interned& score, const expr::Expr& slope, bool packs_heads);
+/// SiteFormula, which numbers the element of the operand that a `read` of the score is of.
+std::string site_formula(const expr::Interned& score, const expr::Expr& read);
 /// That of a score that is `s` and a term without s: of the term.
 std::string addend_formula(const expr::Interned& score, const expr::Expr& addend, bool packs_heads);
 

@@ -184,6 +184,8 @@ bool transforms_scores(const Family& family) {
                              [](const Feature* f) { return f->effect == kTransforms; });
 }
 
+bool is_score(const Feature& feature) { return feature.parameter == value<&V::score>; }
+
 bool reads_pairs(const Family& family) {
   if (!family.score) return false;
   const expr::Expr& e = family.score->expression;

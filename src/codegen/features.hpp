@@ -79,18 +79,22 @@ struct Feature {
 std::vector<const Feature*> features(const problem::Family& family, Pass pass);
 
 /// Writes the address of each parameter of `list` in `values` to `parameters`, which has room for
-/// kNumFeatures. Inline, for it is part of every call.
-inline void list_parameters(const std::vector<const Feature*>& list, const FeatureValues& values,
-                            void** parameters) {
+/// kNumFeatures, and returns their end. Inline, for it is part of every call.
+inline void** list_parameters(const std::vector<const Feature*>& list, const FeatureValues& values,
+                              void** parameters) {
   for (const Feature* feature : list) {
     // The driver's API takes addresses of what it only reads as void*.
     if (feature->parameter != nullptr)
       *parameters++ = const_cast<void*>(feature->parameter(values));
   }
+  return parameters;
 }
 
 /// Whether scores are changed by more than an addition, so that gradients have slopes.
 bool transforms_scores(const problem::Family& family);
+
+/// Whether it is a score expression.
+bool is_score(const Feature& feature);
 
 /// Whether a score expression reads an element for each pair: elements that are loaded one by one.
 bool reads_pairs(const problem::Family& family);

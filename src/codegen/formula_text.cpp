@@ -117,15 +117,20 @@ FormulaText::Part FormulaText::line(const Node& read) const {
   return {fmt::format("line_{}({})", base::word(f_.dtypes[operand]), args), kPrimary};
 }
 
-FormulaText::Part FormulaText::read(const Node& node) const {
-  if (is_in_line(node)) return line(node);
-  const auto operand = static_cast<std::size_t>(node.operand);
-  std::string args = fmt::format("params.operands[{}]", f_.operands[operand]);
-  for (const int index : node.arguments()) {
+std::string FormulaText::place_of(const Node& read) const {
+  std::string args =
+      fmt::format("params.operands[{}]", f_.operands[static_cast<std::size_t>(read.operand)]);
+  for (const int index : read.arguments()) {
     const bool is_natural = f_.range(index).ints.first >= 0;
     args += ", " + (is_natural ? fmt::format("natural({})", text(index)) : text(index));
   }
-  return {fmt::format("read_{}({})", base::word(f_.dtypes[operand]), args), kPrimary};
+  return args;
+}
+
+FormulaText::Part FormulaText::read(const Node& node) const {
+  if (is_in_line(node)) return line(node);
+  const DType dtype = f_.dtypes[static_cast<std::size_t>(node.operand)];
+  return {fmt::format("read_{}({})", base::word(dtype), place_of(node)), kPrimary};
 }
 
 FormulaText::Part FormulaText::infix(int place, const char* op, int precedence) const {

@@ -33,6 +33,8 @@ class FormulaText {
   virtual std::string name_of(int place) const { return names_(place); }
 
   static Part call(std::string_view function, std::initializer_list<std::string> args);
+  /// The operand of a read and its indices, as functions of score/formula_reads.cuh take them.
+  std::string place_of(const expr::Node& read) const;
   /// In brackets if it binds less tightly than `least`.
   std::string operand(int place, int least) const;
   /// Whether `text` of `place` has one value, and no range of them.

@@ -53,6 +53,8 @@ std::optional<kernel::MaxLogitsConfig> max_logits_config(const Family& family) {
   return kernel::MaxLogitsConfig{.num_warps = 16};
 }
 
+kernel::OperandSumConfig operand_sum_config() { return {.num_warps = 8, .num_elements = 512}; }
+
 kernel::MergeLseConfig merge_lse_config(const problem::MergeKey& key) {
   return {.part_dtype = kernel_dtype(key.part_dtype),
           .dtype = kernel_dtype(key.dtype),
@@ -68,7 +70,7 @@ std::optional<kernel::MaskToBitsConfig> mask_to_bits_config(const BackwardFamily
   if (!config || !config->per_pair) return config;
   config->by_keys = dkv.keys_in_rows;
   config->by_rows = !config->by_keys || tunables.dq_method == DqMethod::kKernel ||
-                    tunables.dbias_method == DbiasMethod::kKernel;
+                    tunables.dbias_method == DbiasMethod::kKernel || f.gradient_operands.any();
   return config;
 }
 

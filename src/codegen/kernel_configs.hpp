@@ -3,6 +3,7 @@
 
 #include "attnjit/backward/bias_sum_config.h"
 #include "attnjit/backward/fragment_sum_config.h"
+#include "attnjit/backward/operand_sum_config.h"
 #include "attnjit/backward/preprocess_config.h"
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
@@ -27,6 +28,8 @@ kernel::MaskToBitsConfig mask_to_bits_config(const problem::MaskKey& key);
 /// The prepass that finds the ranges of operands of a keep expression; none where `axes` is empty.
 std::optional<kernel::OperandRangesConfig> operand_ranges_config(
     const std::vector<RangedAxis>& axes);
+/// The kernel that adds up the gradients of operands.
+kernel::OperandSumConfig operand_sum_config();
 /// The kernel that orders the blocks of rows of packed sequences; none where the forward numbers
 /// them itself.
 std::optional<kernel::PackedOrderConfig> packed_order_config(const problem::Family& family,

@@ -57,6 +57,11 @@ Source render_operand_ranges(const kernel::OperandRangesConfig& config,
                 fmt::format("operand_ranges | w{}", config.num_warps), config, kThreads, templates);
 }
 
+Source render_operand_sums(const kernel::OperandSumConfig& config, const TemplateSet& templates) {
+  return render({"operand_sums", "backward/operand_sum.cuh", "operand_sums", "OperandSum"},
+                fmt::format("operand_sums | w{}", config.num_warps), config, kThreads, templates);
+}
+
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates) {
   return render({"packed_order", "prepass/packed_order.cuh", "packed_order", "PackedOrder"},
                 fmt::format("packed_order q{} heads{}{}", config.block_q, config.pack_gqa_heads,

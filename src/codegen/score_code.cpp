@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <numeric>
 
 #include "codegen/expression_code.hpp"
 #include "codegen/formula_functions.hpp"
@@ -93,8 +94,7 @@ std::optional<float> cap_of(const Expr& score) {
   return expr::float_value(cap);
 }
 
-std::string score_formula(const expr::Interned& score, bool packs_heads) {
-  const Expr slope = expr::derivative_by_score(score.expression);
+std::string score_formula(const expr::Interned& score, const Expr& slope, bool packs_heads) {
   const Expr both = beside(score.expression, slope);
   const std::vector<int> roots{both.top().args[0], both.top().args[1]};
   const bool finite = is_finite(slope);
@@ -107,6 +107,34 @@ std::string score_formula(const expr::Interned& score, bool packs_heads) {
        }}};
   const Formula f = make_formula(both, score, packs_heads, roots);
   return header(score, functions_by_level(f, functions));
+}
+
+std::string score_formula(const expr::Interned& score, bool packs_heads) {
+  return score_formula(score, expr::derivative_by_score(score.expression), packs_heads);
+}
+
+std::string site_formula(const expr::Interned& score, const Expr& read) {
+  // The read alone: its element is numbered, not loaded.
+  class SiteText : public FormulaText {
+   public:
+    using FormulaText::FormulaText;
+    std::string element() const { return fmt::format("element_number({})", place_of(f_.e.top())); }
+  };
+  const Formula f = make_formula(read, score, false);
+  const SiteText text(f, [&f](int place) { return f.name(place); });
+  std::vector<int> places(f.e.nodes().size() - 1);
+  std::iota(places.begin(), places.end(), 0);
+  return fmt::format(
+      "\nnamespace attnjit::kernel {{\nnamespace formula {{\n\n"
+      "// {}\nstruct SiteFormula {{\n"
+      "  static constexpr int kOperands = {};\n"
+      "  // The element that a pair reads.\n"
+      "  template <class Params>\n"
+      "  ATTNJIT_DEVICE static int element(const Params& params, const Place& at, int i, int j) "
+      "{{\n{}    return {};\n  }}\n}};\n\n"
+      "}}  // namespace formula\n\nusing formula::SiteFormula;\n\n"
+      "}}  // namespace attnjit::kernel\n",
+      expr::canonical_text(read), score.dtypes.size(), lines(f, text, places), text.element());
 }
 
 std::string addend_formula(const expr::Interned& score, const Expr& addend, bool packs_heads) {

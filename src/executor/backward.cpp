@@ -12,7 +12,7 @@ using launch::BackwardStep;
 void add_call(GlobalMemory& memory, const BackwardArgs& args) {
   const ForwardArgs& forward = args.forward;
   add_tensors(memory, forward, {});
-  add_tensors(memory, args, {"dq", "dk", "dv", "dbias", "dsink"});
+  add_tensors(memory, args, {"dq", "dk", "dv", "dbias", "dsink", "operand_gradients"});
   const auto& [batch, heads, seqlen_q, head_dim] = forward.q.shape;
   const std::int64_t rows = batch * heads * seqlen_q;
   add_array(memory, "lse", forward.lse, rows, kFloatBytes, TensorRole::kInput);
@@ -22,8 +22,8 @@ void add_call(GlobalMemory& memory, const BackwardArgs& args) {
 
 void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
                    const problem::BackwardProblem& problem,
-                   const launch::BackwardArguments& arguments,
-                   const launch::BackwardLayout& layout) {
+                   const launch::BackwardArguments& arguments, const launch::BackwardLayout& layout,
+                   const std::byte* workspace) {
   const auto& values = arguments.values();
   const kernel::BackwardParams& dkv = values.dkv.base;
   const std::int64_t rows = layout.grid.rows();
@@ -49,6 +49,23 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
     add_array(memory, "partials of dbias", values.bias_sum.partials,
               rows_of_dbias * launch::dbias_partial_keys(problem), sizeof(kernel::uint16),
               TensorRole::kOutput);
+  }
+  for (std::size_t n = 0; n < plan.gradient_sites.size(); ++n) {
+    const std::int64_t entries = layout.sites[n].entries;
+    if (entries == 0) continue;
+    const kernel::OperandGradientParams& site = values.sites[n];
+    add_array(memory, "sums of an operand", site.values, entries, kFloatBytes, TensorRole::kOutput);
+    add_array(memory, "elements of an operand", site.elements, entries, sizeof(kernel::int32),
+              TensorRole::kOutput);
+    add_array(memory, "ranges of elements", site.ranges, entries / kernel::kListChunk,
+              sizeof(kernel::IntRange), TensorRole::kOutput);
+  }
+  for (std::size_t n = 0; n < problem.gradients_of_operands().size(); ++n) {
+    const launch::SliceLayout& slices = layout.slices[n];
+    if (slices.slices == 1) continue;
+    const std::int64_t elements = launch::elements(problem.operand_gradients[n]);
+    add_array(memory, "sums of slices", workspace + slices.sums, slices.slices * elements,
+              kFloatBytes, TensorRole::kOutput);
   }
   // Thread blocks that take whole planes have the same sums for one after another.
   const bool before = layout.dq_sum < layout.sums;  // dq's sums, and the others
@@ -81,7 +98,8 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
         memory, problem.forward.mask, launch::mask_layout(*plan.mask_to_bits, problem.forward),
         static_cast<const std::byte*>(workspace.data()) + layout.mask, TensorRole::kOutput);
   }
-  add_workspace(memory, plan, problem, arguments, layout);
+  add_workspace(memory, plan, problem, arguments, layout,
+                static_cast<const std::byte*>(workspace.data()));
   for (const auto& step : plan.steps) {
     if (!arguments.runs(step.kind)) continue;
     run(step, arguments.shape(step.kind).grid[0], arguments.parameters(step.kind), memory);

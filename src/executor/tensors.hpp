@@ -89,6 +89,11 @@ void add_tensors(GlobalMemory& memory, const Args& args,
     if constexpr (std::same_as<Member, std::optional<Tensor>>) {
       if (member) add_tensor(memory, name, *member, role);
     }
+    if constexpr (std::same_as<Member, std::span<const Tensor>>) {
+      for (const Tensor& tensor : member) {
+        if (tensor.data != nullptr) add_tensor(memory, name, tensor, role);
+      }
+    }
     if constexpr (std::same_as<Member, std::span<const Operand>>) {
       for (const Operand& operand : member) add_tensor(memory, operand.name, operand.tensor, role);
     }

@@ -101,14 +101,18 @@ bool is_by_index_table(const Expr& e) {
 
 const char* name(GradientForm form) {
   switch (form) {
-    case GradientForm::kPlanes:
-      return "planes";
-    case GradientForm::kDiagonals:
-      return "diagonals";
-    case GradientForm::kIndexTable:
-      return "index table";
     case GradientForm::kBlockSums:
       return "block sums";
+    case GradientForm::kRows:
+      return "rows";
+    case GradientForm::kKeys:
+      return "keys";
+    case GradientForm::kDiagonals:
+      return "diagonals";
+    case GradientForm::kPairs:
+      return "pairs";
+    case GradientForm::kIndexTable:
+      return "index table";
     case GradientForm::kAtomics:
       return "atomics";
   }
@@ -117,21 +121,52 @@ const char* name(GradientForm form) {
 
 GradientForm gradient_form(const Expr& read) {
   const Uses used = uses(read);
-  if ((used & (kUsesPair | kUsesScore)) == 0) return GradientForm::kBlockSums;
-  if (distinct_axes(read, read.top().arguments())) return GradientForm::kPlanes;
+  if ((used & kUsesScore) != 0) return GradientForm::kAtomics;
+  switch (used & kUsesPair) {
+    case 0:
+      return GradientForm::kBlockSums;
+    case use_of(Index::kRow):
+      return GradientForm::kRows;
+    case use_of(Index::kKey):
+      return GradientForm::kKeys;
+    default:
+      break;
+  }
   if (Steps(read).of_root() == Step(0)) return GradientForm::kDiagonals;
+  if (distinct_axes(read, read.top().arguments())) return GradientForm::kPairs;
   return is_by_index_table(read) ? GradientForm::kIndexTable : GradientForm::kAtomics;
 }
 
-GradientForm gradient_form(std::span<const ReadSite> sites_of_operand) {
-  std::optional<GradientForm> form;
-  for (const ReadSite& site : sites_of_operand) {
-    const GradientForm own = gradient_form(site.read);
-    const bool adds_up = own == GradientForm::kDiagonals || own == GradientForm::kBlockSums;
-    if (form && (own != *form || !adds_up)) return GradientForm::kAtomics;
-    form = own;
+std::vector<GradientSite> gradient_sites(const Expr& score, OperandSet operands, bool packed) {
+  constexpr Uses kOfBatch = use_of(Index::kBatch) | use_of(Index::kOffset) |
+                            use_of(Index::kNumQueries) | use_of(Index::kNumKeys);
+  std::vector<GradientSite> sites;
+  for (const ReadSite& site : read_sites(score)) {
+    const auto found = std::ranges::find(score.operands(), site.operand, &OperandDeclaration::name);
+    const int number = static_cast<int>(found - score.operands().begin());
+    if ((operands >> number & 1) == 0) continue;
+    const Uses used = uses(site.read);
+    const bool per_head = (used & use_of(Index::kHeadQ)) != 0;
+    const GradientForm form = gradient_form(site.read);
+    const bool any_place = packed && form == GradientForm::kPairs;
+    sites.push_back({.operand = number,
+                     .read = site.read,
+                     .factor = site.factor,
+                     .form = any_place ? GradientForm::kAtomics : form,
+                     .per_batch = (used & kOfBatch) != 0,
+                     .per_head = per_head,
+                     .per_kv_head = !per_head && (used & use_of(Index::kHeadKv)) != 0});
   }
-  return form.value_or(GradientForm::kBlockSums);
+  std::ranges::stable_sort(sites, {}, &GradientSite::operand);
+  return sites;
+}
+
+OperandSet float_operands(const Expr& e) {
+  OperandSet set = 0;
+  for (std::size_t n = 0; n < e.operands().size(); ++n) {
+    if (e.operands()[n].type == Type::kFloat) set |= OperandSet{1} << n;
+  }
+  return set;
 }
 
 }  // namespace attnjit::expr

@@ -97,6 +97,11 @@ void add_backward(const ProblemSpec& spec, std::vector<BufferSpec>& specs) {
   if (spec.want_dsink) {
     specs.push_back({"dsink", BufferRole::kDsink, true, head_view(spec, DType::kFloat32)});
   }
+  for (const OperandSpec& operand : spec.operands) {
+    if (!wants_gradient(spec, operand)) continue;
+    specs.push_back(
+        {operand.name, BufferRole::kOperandGradient, true, operand_view(spec, operand)});
+  }
   if (spec.want_dbias) {
     const DType dtype = spec.dbias_dtype.value_or(spec.score_dtype());
     specs.push_back(

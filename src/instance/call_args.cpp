@@ -101,7 +101,8 @@ void set_tensor(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
     case BufferRole::kTailMask:
       args.forward.tail_mask = tensor;
       break;
-    case BufferRole::kOperand:  // operands_of() lists them
+    case BufferRole::kOperand:          // operands_of() lists them
+    case BufferRole::kOperandGradient:  // gradients_of()
       break;
   }
 }
@@ -115,16 +116,27 @@ std::vector<Operand> operands_of(const ProblemSpec& spec, std::span<const Tensor
   return operands;
 }
 
+std::vector<Tensor> gradients_of(const ProblemSpec& spec, std::span<const Tensor> tensors) {
+  std::vector<Tensor> gradients(spec.operands.size());
+  std::size_t next = 0;
+  for (std::size_t n = 0; n < spec.operands.size(); ++n) {
+    if (wants_gradient(spec, spec.operands[n])) gradients[n] = tensors[next++];
+  }
+  return gradients;
+}
+
 ShapeCall::ShapeCall(const ProblemSpec& spec) : args_(options_of(spec)) {
-  std::vector<Tensor> operands;
+  std::vector<Tensor> operands, gradients;
   for (const BufferSpec& buffer : buffer_specs(spec)) {
     Tensor tensor = buffer.view;
     tensor.data = placeholder();
     set_tensor(args_, buffer.role, tensor);
     if (buffer.role == BufferRole::kOperand) operands.push_back(tensor);
+    if (buffer.role == BufferRole::kOperandGradient) gradients.push_back(tensor);
   }
   operands_ = operands_of(spec, operands);
   args_.forward.operands = operands_;
+  if (!gradients.empty()) args_.operand_gradients = gradients_ = gradients_of(spec, gradients);
   if (spec.prepare_mask) {
     std::optional<Tensor>& mask = args_.forward.mask;
     args_.forward.prepared_mask = {

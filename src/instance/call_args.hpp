@@ -18,6 +18,9 @@ void set_tensor(BackwardArgs& args, BufferRole role, const Tensor& tensor);
 /// spec's.
 std::vector<Operand> operands_of(const ProblemSpec& spec, std::span<const Tensor> tensors);
 
+/// Their gradients, an empty one where it is not wanted; `tensors` are the others in this order.
+std::vector<Tensor> gradients_of(const ProblemSpec& spec, std::span<const Tensor> tensors);
+
 /// A call on tensors that do not exist: non-null, aligned addresses for code that looks at shapes
 /// and strides only. Shapes and strides equal those of a HostProblem; a mask that is prepared
 /// before the call is a prepared one here.
@@ -35,6 +38,7 @@ class ShapeCall {
 
  private:
   std::vector<Operand> operands_;
+  std::vector<Tensor> gradients_;
   BackwardArgs args_;
 };
 

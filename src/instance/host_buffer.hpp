@@ -36,7 +36,8 @@ enum class BufferRole {
   kMaxLogits,
   kBlockTable,
   kTailMask,
-  kOperand,  ///< of expressions; several, in the order of ProblemSpec::operands
+  kOperand,          ///< of expressions; several, in the order of ProblemSpec::operands
+  kOperandGradient,  ///< the same of those in ProblemSpec::grad
 };
 
 /// Host memory of one tensor between two guard zones. Every byte that was not written yet holds

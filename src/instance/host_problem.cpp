@@ -102,6 +102,7 @@ void HostProblem::fill(unsigned jobs) {
       case BufferRole::kDv:
       case BufferRole::kDbias:
       case BufferRole::kDsink:
+      case BufferRole::kOperandGradient:
         break;
     }
   }
@@ -226,14 +227,18 @@ BackwardArgs HostProblem::all_args_at(std::span<void* const> bases) const {
                 fmt::format("args_at: {} bases for {} buffers", bases.size(), buffers_.size()));
   }
   BackwardArgs args = options_of(spec_);
-  std::vector<Tensor> operands;
+  std::vector<Tensor> operands, gradients;
   for (std::size_t i = 0; i < bases.size(); ++i) {
     const Tensor tensor = buffers_[i].tensor_at(bases[i]);
     set_tensor(args, buffers_[i].role(), tensor);
     if (buffers_[i].role() == BufferRole::kOperand) operands.push_back(tensor);
+    if (buffers_[i].role() == BufferRole::kOperandGradient) gradients.push_back(tensor);
   }
   if (!operands.empty()) {
     args.forward.operands = operands_[bases[0]] = operands_of(spec_, operands);
+  }
+  if (!gradients.empty()) {
+    args.operand_gradients = gradients_[bases[0]] = gradients_of(spec_, gradients);
   }
   return args;
 }

@@ -69,6 +69,7 @@ class HostProblem {
   std::vector<std::uint64_t> checksums_;  // of the inputs, in the order of buffers_
   // The memory that calls on mirrors point to, by the mirror's first base.
   mutable std::map<const void*, std::vector<Operand>> operands_;
+  mutable std::map<const void*, std::vector<Tensor>> gradients_;
 };
 
 }  // namespace attnjit::instance

@@ -140,6 +140,10 @@ std::string text_of(const OperandSpec& operand) {
                      operand.limit == 0 ? "" : fmt::format("/{}", operand.limit));
 }
 
+bool wants_gradient(const ProblemSpec& spec, const OperandSpec& operand) {
+  return std::ranges::find(spec.grad, operand.name) != spec.grad.end();
+}
+
 Tensor operand_view(const ProblemSpec& spec, const OperandSpec& operand) {
   Tensor view{nullptr, operand.dtype, {1, 1, 1, 1}, {1, 1, 1, 1}};
   std::int64_t stride = 1;

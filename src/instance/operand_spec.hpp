@@ -34,6 +34,9 @@ struct OperandSpec {
 OperandSpec parse_operand(std::string_view text);
 std::string text_of(const OperandSpec& operand);
 
+/// Whether the gradient of `operand` is among those that `spec` asks for.
+bool wants_gradient(const ProblemSpec& spec, const OperandSpec& operand);
+
 /// Its tensor in a problem of `spec`, whose rows are spec.memory.row_padding apart; without memory.
 Tensor operand_view(const ProblemSpec& spec, const OperandSpec& operand);
 

@@ -103,14 +103,20 @@ bool uses_offset(const ProblemSpec& spec) {
 }
 
 void check_backward(const ProblemSpec& spec) {
-  if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.want_dsink ||
-                         spec.deterministic || spec.leave_out || spec.memory.expand_dout)) {
+  if (!spec.backward &&
+      (spec.want_dlse || spec.want_dbias || spec.want_dsink || !spec.grad.empty() ||
+       spec.deterministic || spec.leave_out || spec.memory.expand_dout)) {
     refuse(
-        "want_dlse, want_dbias, want_dsink, deterministic, leave_out, expand_dout: set for a "
+        "want_dlse, want_dbias, want_dsink, grad, deterministic, leave_out, expand_dout: set for a "
         "forward; expected backward to be set");
   }
   if (spec.backward && !spec.want_lse) {
     refuse("want_lse: unset for a backward; expected it to be set, because lse is an input");
+  }
+  for (const std::string& name : spec.grad) {
+    if (std::ranges::find(spec.operands, name, &OperandSpec::name) == spec.operands.end()) {
+      refuse(fmt::format("grad: '{}' is no operand", base::excerpt(name)));
+    }
   }
   if (spec.want_dsink && !spec.use_sink) {
     refuse("want_dsink: set without a sink; expected use_sink to be set");
@@ -240,6 +246,7 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.backward, "backward");
   add(spec.want_dlse, "dlse");
   add(spec.want_dsink, "dsink");
+  add(!spec.grad.empty(), fmt::format("grad={}", fmt::join(spec.grad, ",")));
   add(spec.want_dbias,
       fmt::format("dbias:{}", tensor::dtype_name(spec.dbias_dtype.value_or(spec.score_dtype()))));
   add(spec.deterministic, "deterministic");

@@ -99,6 +99,7 @@ struct ProblemSpec : ScoreOptions {
   bool want_dbias = false;           ///< axes of size 1 where the bias's pattern has a '1'
   std::optional<DType> dbias_dtype;  ///< default: the bias's
   bool want_dsink = false;
+  std::vector<std::string> grad;  ///< operands whose gradients are wanted, by their names
   bool deterministic = false;
   bool leave_out = false;  ///< out and lse hold poison: a forward runs before the backward
 

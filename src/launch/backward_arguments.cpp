@@ -43,6 +43,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   if (spec.dkv.single_tile) set_single_tile(problem, args);
   set_maps(problem, args, maker);
   if (spec.sink_sum) set_dsink(problem, *args.dsink);
+  if (spec.operand_sum) set_operand_gradients(problem, args);
   set_shapes(problem);
   list_parameters();
 }
@@ -303,6 +304,29 @@ void BackwardArguments::set_dsink(const problem::BackwardProblem& problem, const
   set_shape(BackwardStep::kSinkSum, p.num_heads_q);
 }
 
+void BackwardArguments::set_operand_gradients(const problem::BackwardProblem& problem,
+                                              const BackwardArgs& args) {
+  for (std::size_t n = 0; n < spec_.gradient_sites.size(); ++n) {
+    const SiteLayout& layout = layout_.sites[n];
+    values_.sites[n] = site_params(spec_.gradient_sites[n], layout, problem, workspace_);
+    set_shape(operand_site_step(n), layout.blocks());
+  }
+  if (const auto& config = spec_.operand_sites) {
+    values_.operand = values_.dbias;
+    values_.operand.num_q_tiles = kernel::ceil_div(problem.forward.seqlen_q, config->block_q);
+    values_.operand.num_kv_tiles = kernel::ceil_div(problem.forward.seqlen_kv, config->block_kv);
+  }
+  const OperandSums sums{spec_.gradient_sites,
+                         layout_.sites.data(),
+                         layout_.slices.data(),
+                         *spec_.operand_sum,
+                         problem,
+                         args,
+                         workspace_};
+  set_shape(BackwardStep::kOperandSlices, sums.set_slices(values_.operand_slices));
+  set_shape(BackwardStep::kOperandSum, sums.set_gradients(values_.operand_sum));
+}
+
 void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   const BackwardGrid& grid = layout_.grid;
@@ -353,6 +377,11 @@ void BackwardArguments::list_parameters() {
   list(BackwardStep::kDvSum, {&values_.dv_sum});
   list(BackwardStep::kBiasSum, {&values_.bias_sum});
   list(BackwardStep::kSinkSum, {&values_.sink_sum});
+  for (std::size_t n = 0; n < spec_.gradient_sites.size(); ++n) {
+    list(operand_site_step(n), {&values_.operand, &values_.sites[n]}, features);
+  }
+  list(BackwardStep::kOperandSlices, {&values_.operand_slices});
+  list(BackwardStep::kOperandSum, {&values_.operand_sum});
 }
 
 }  // namespace attnjit::launch

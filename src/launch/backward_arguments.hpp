@@ -43,6 +43,10 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
     kernel::Grouped<kernel::BiasSumParams> bias_sum{};
     kernel::BiasSumParams sink_sum{};
+    // Set where the plan has these steps alone.
+    kernel::BackwardParams operand;  ///< of the kernels of all sites
+    std::array<kernel::OperandGradientParams, problem::kMaxGradientSites> sites;
+    kernel::OperandSumParams operand_slices, operand_sum;
   };
   const Values& values() const { return values_; }
 
@@ -59,6 +63,7 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
                     const Tensor& dbias);
   void set_single_tile(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_dsink(const problem::BackwardProblem& problem, const Tensor& dsink);
+  void set_operand_gradients(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_shapes(const problem::BackwardProblem& problem);
   void list_parameters();
 

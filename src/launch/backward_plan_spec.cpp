@@ -115,6 +115,24 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add(BackwardStep::kBiasSum, codegen::render_bias_sum(*spec.bias_sum, templates), *spec.bias_sum,
         spec.bias_sum->shared_bytes());
   }
+  spec.gradient_sites = codegen::gradient_sites(family);
+  if (!spec.gradient_sites.empty()) {
+    const auto& config = spec.operand_sites.emplace(codegen::operand_gradient_config(family, arch));
+    const int bytes = config.operand_shared_bytes();
+    spec.operand_slots = arch.sm_count * blocks_per_sm(config, bytes, arch);
+    for (std::size_t n = 0; n < spec.gradient_sites.size(); ++n) {
+      add(operand_site_step(n),
+          codegen::render_operand_gradient(config, family, spec.gradient_sites[n], templates),
+          config, bytes);
+    }
+  }
+  if (family.gradient_operands.any()) {
+    const auto& config = spec.operand_sum.emplace(codegen::operand_sum_config());
+    spec.sm_count = arch.sm_count;
+    for (const BackwardStep step : {BackwardStep::kOperandSlices, BackwardStep::kOperandSum}) {
+      add(step, codegen::render_operand_sums(config, templates), config, config.shared_bytes());
+    }
+  }
   if (spec.sink_sum) {
     add(BackwardStep::kSinkSum, codegen::render_bias_sum(*spec.sink_sum, templates), *spec.sink_sum,
         spec.sink_sum->shared_bytes());
@@ -220,6 +238,21 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
         take(layout.grid.q_planes * problem.dbias.queries * dbias_partial_keys(problem) *
              std::int64_t{sizeof(kernel::uint16)});
   }
+  for (std::size_t n = 0; n < spec.gradient_sites.size(); ++n) {
+    SiteLayout& site = layout.sites[n];
+    site = site_layout(spec.gradient_sites[n], *spec.operand_sites, spec.operand_slots, problem);
+    if (site.entries == 0) continue;
+    site.values = take(site.entries * kFloat);
+    site.numbers = take(site.entries * std::int64_t{sizeof(kernel::int32)});
+    site.ranges = take(site.entries / kernel::kListChunk * std::int64_t{sizeof(kernel::IntRange)});
+  }
+  for (std::size_t n = 0; n < problem.gradients_of_operands().size(); ++n) {
+    const problem::OperandGradient& gradient = problem.operand_gradients[n];
+    SliceLayout& slices = layout.slices[n];
+    slices = slice_layout(gradient, spec.gradient_sites, layout.sites.data(), *spec.operand_sum,
+                          spec.sm_count);
+    if (slices.slices > 1) slices.sums = take(slices.slices * elements(gradient) * kFloat);
+  }
   if (spec.owns_kv_head()) {
     layout.dq_sum = take(layout.grid.dkv_blocks * p.gqa_ratio() * layout.grid.padded_rows() *
                          columns(p.head_dim) * kFloat);
@@ -245,6 +278,9 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     const std::int64_t dbias_planes = std::int64_t{problem.dbias.batches} * problem.dbias.heads;
     layout.dbias_partials =
         take(dbias_planes * layout.grid.dbias_queries * layout.grid.dbias_keys * kFloat);
+  }
+  for (SiteLayout& site : layout.sites) {
+    if (site.copies > 0) site.values = take(site.copies * site.elements * kFloat);
   }
   if (layout.grid.zeros_ahead > 0) {
     const std::int64_t sections = ceil_div(layout.grid.kv_planes, layout.grid.section_planes);

@@ -1,9 +1,11 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "launch/forward_plan_spec.hpp"
+#include "launch/operand_gradients.hpp"
 
 namespace attnjit::launch {
 
@@ -20,12 +22,19 @@ enum class BackwardStep {
   kDbias,          ///< dbias, where it has a kernel of its own
   kBiasSum,        ///< reduces and rounds dbias; beside kDbias it runs where that has shares
   kSinkSum,        ///< adds up dsink
+  kOperandSite,    ///< what a read of an operand adds to its gradient; the others follow
+  kOperandSlices = kOperandSite + problem::kMaxGradientSites,  ///< adds up slices of long lists
+  kOperandSum,                                                 ///< gradients of operands
 };
+/// The step of a read of an operand, of spec.gradient_sites.
+constexpr BackwardStep operand_site_step(std::size_t site) {
+  return static_cast<BackwardStep>(static_cast<std::size_t>(BackwardStep::kOperandSite) + site);
+}
 
 /// The backward as an ordered list of kernels. Needs no GPU.
 struct BackwardPlanSpec {
   using Kind = BackwardStep;
-  static constexpr std::size_t kKinds = 11;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kOperandSum) + 1;
 
   problem::BackwardFamily family;
   codegen::BackwardTunables tunables;
@@ -39,6 +48,11 @@ struct BackwardPlanSpec {
   std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
   std::optional<kernel::OperandRangesConfig> operand_ranges;
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
+  std::vector<expr::GradientSite> gradient_sites;          ///< of operands of the score
+  std::optional<kernel::BackwardMmaConfig> operand_sites;  ///< of their kernels
+  std::optional<kernel::OperandSumConfig> operand_sum;
+  int operand_slots = 0;  ///< thread blocks of operand_sites, as block_slots
+  int sm_count = 0;       ///< of the device
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
   int dbias_slots = 0;  ///< thread blocks of the kernel of dbias, as block_slots
@@ -107,8 +121,11 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// block_q queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a
 /// dbias that is kept per plane it has twice the elements, and a byte per tile. The kernel of dbias
 /// takes none of these, but tiles of fp32 for at most four times as many thread blocks as the
-/// device holds, and so does path single_tile. Packed sequences have Tq + 64 (B + 1) rows in place
-/// of B ceil64(Lq), 64 more with tiles of 128 queries, and the keys of dbias in place of Lk.
+/// device holds, and so does path single_tile. Gradients of operands take
+/// (1 + B Hq / planes) times 8.25 bytes for each sum of a row, a key, a diagonal or an indexed
+/// pair, and 4 bytes for each element where pairs or atomics are. Packed sequences have Tq + 64 (B
+/// + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the keys of dbias in
+/// place of Lk.
 struct BackwardLayout {
   BackwardGrid grid;  ///< of the call that it is for
 
@@ -120,6 +137,9 @@ struct BackwardLayout {
   std::size_t mask = 0;                      ///< as bits, see BitMaskLayout
   std::size_t operand_ranges = 0;            ///< of the operands of a keep expression
   std::size_t dbias_partials = 0;  ///< of planes or shares kept apart; else one of the sums
+  /// Of spec.gradient_sites; lists are scratch, other sums are among those below.
+  std::array<SiteLayout, problem::kMaxGradientSites> sites;
+  std::array<SliceLayout, problem::kMaxOperandGradients> slices;  ///< of gradients of operands
 
   // Sums and counts that are set to zero before the first kernel.
   std::size_t sums = 0;       ///< where they begin

@@ -15,6 +15,7 @@ namespace attnjit::launch {
 /// The types that a pass goes through, from a call to its kernels.
 struct ForwardPass {
   static constexpr const char* kName = "forward";
+  static constexpr bool kGradients = false;  ///< whether calls may ask for those of operands
   using Args = ForwardArgs;
   using Problem = problem::Problem;
   using Key = problem::PlanKey;
@@ -35,6 +36,7 @@ struct ForwardPass {
 };
 struct BackwardPass {
   static constexpr const char* kName = "backward";
+  static constexpr bool kGradients = true;
   using Args = BackwardArgs;
   using Problem = problem::BackwardProblem;
   using Key = problem::BackwardPlanKey;

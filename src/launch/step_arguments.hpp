@@ -49,11 +49,11 @@ class StepArguments {
   }
   /// Lists the parameters of a step: its own ones, then of the features, where it has these.
   void list(Kind kind, std::initializer_list<void*> own) {
-    std::ranges::copy(own, lists_[index(kind)]);
+    *std::ranges::copy(own, lists_[index(kind)]).out = nullptr;
   }
   void list(Kind kind, std::initializer_list<void*> own, codegen::FeatureValues& features) {
     void** const end = std::ranges::copy(own, lists_[index(kind)]).out;
-    codegen::list_parameters(spec_.features, features, end);
+    *codegen::list_parameters(spec_.features, features, end) = nullptr;
   }
 
   const Spec& spec_;
@@ -62,7 +62,7 @@ class StepArguments {
   static constexpr std::size_t index(Kind kind) { return static_cast<std::size_t>(kind); }
 
   cuda::LaunchShape shapes_[Spec::kKinds];
-  void* lists_[Spec::kKinds][kOwn + codegen::kNumFeatures] = {};
+  void* lists_[Spec::kKinds][kOwn + codegen::kNumFeatures + 1];  // each up to a null
 };
 
 }  // namespace attnjit::launch

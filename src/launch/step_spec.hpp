@@ -55,7 +55,7 @@ class Steps {
   auto end() const { return list_.end(); }
 
  private:
-  static constexpr std::size_t kMost = 11;
+  static constexpr std::size_t kMost = 21;
 
   std::vector<Step> list_;
   // Beside the list: each call asks, and steps hold their sources.

@@ -1,5 +1,9 @@
 #include "problem/backward_problem.hpp"
 
+#include <algorithm>
+#include <bit>
+
+#include "problem/operand_gradient_checks.hpp"
 #include "problem/order_checks.hpp"
 
 namespace attnjit::problem {
@@ -109,7 +113,36 @@ void check_dsink(const BackwardArgs& args, BackwardProblem& p) {
   p.dsink_stride = dsink.shape[1] == 1 ? 0 : dsink.strides[1];
 }
 
+GradientOperands gradient_operands(const BackwardProblem& problem) {
+  expr::OperandSet of_score = 0;
+  bool others = false;
+  for (const OperandGradient& gradient : problem.gradients_of_operands()) {
+    others |= gradient.number < 0;
+    if (gradient.number >= 0) of_score |= expr::OperandSet{1} << gradient.number;
+  }
+  return {of_score, others};
+}
+
 }  // namespace
+
+GradientOperands::GradientOperands(expr::OperandSet of_score, bool others)
+    : bits_(of_score | (others ? kOthers : 0)) {
+  std::string text;
+  for (int n = 0; n < expr::kMaxOperands; ++n) {
+    if ((of_score >> n & 1) != 0) text += fmt::format("{}{}", text.empty() ? "" : ",", n);
+  }
+  if (others) text += text.empty() ? "other" : ",other";
+  std::ranges::copy(text.substr(0, text_.size() - 1), text_.begin());
+}
+
+GradientOperands GradientOperands::parse(std::string_view text) {
+  for (expr::OperandSet bits = 0; bits < 2 * kOthers; ++bits) {
+    if (std::popcount(bits) > static_cast<int>(kMaxOperandGradients) + 1) continue;
+    const GradientOperands each(bits & ~kOthers, (bits & kOthers) != 0);
+    if (each.text() == text) return each;
+  }
+  reject("gradient_operands: '{}'; expected numbers of operands such as 0,3", text);
+}
 
 BackwardProblem make_problem(const BackwardArgs& args) {
   BackwardProblem p;
@@ -130,6 +163,7 @@ BackwardProblem make_problem(const BackwardArgs& args) {
   check_aligned_pointer("dlse", args.dlse);
   p.has_dlse = args.dlse != nullptr;
   p.deterministic = args.deterministic;
+  if (!args.operand_gradients.empty()) check_operand_gradients(args, p);
   return p;
 }
 
@@ -148,6 +182,7 @@ BackwardFamily family(const BackwardProblem& problem) {
   f.scores.mask_few_rows = false;
   f.dbias = problem.dbias.extent;
   f.dsink = problem.has_dsink;
+  if (problem.num_operand_gradients > 0) f.gradient_operands = gradient_operands(problem);
   f.deterministic = problem.deterministic;
   if (f.dbias == Extent::kAbsent) return f;
   f.dbias_dtype = problem.dbias.dtype;

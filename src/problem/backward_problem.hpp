@@ -1,8 +1,12 @@
 #pragma once
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "attnjit/backward.hpp"
+#include "expr/gradient_form.hpp"
 #include "problem/problem.hpp"
 
 namespace attnjit::problem {
@@ -23,6 +27,42 @@ struct BiasGradient {
   bool operator==(const BiasGradient&) const = default;
 };
 
+/// Operands with gradients of a call at most, and places where its score reads them.
+inline constexpr std::size_t kMaxOperandGradients = 4, kMaxGradientSites = 8;
+
+/// Which operands of expressions have gradients. A set of numbers, that has a text beside so that
+/// records name it where it is not empty.
+class GradientOperands {
+ public:
+  GradientOperands() = default;
+  /// `of_score` by their numbers there; `others`: such that the score does not depend on.
+  GradientOperands(expr::OperandSet of_score, bool others);
+  /// Reads the output of text(). Throws Error(kInvalidProblem).
+  static GradientOperands parse(std::string_view text);
+
+  expr::OperandSet of_score() const { return bits_ & ~kOthers; }
+  bool any() const { return bits_ != 0; }
+  /// "0,3", and "other" for others; empty without any.
+  std::string_view text() const { return text_.data(); }
+
+  explicit operator std::uint64_t() const { return bits_; }
+  auto operator<=>(const GradientOperands&) const = default;
+
+ private:
+  static constexpr expr::OperandSet kOthers = expr::OperandSet{1} << expr::kMaxOperands;
+
+  expr::OperandSet bits_ = 0;
+  std::array<char, 24> text_{};
+};
+
+/// The gradient of an operand of the score.
+struct OperandGradient {
+  std::int32_t number = -1;  ///< of the operand in the score; -1: nothing depends on it
+  ExpressionOperand tensor;  ///< of the gradient, in the place of the operand
+
+  bool operator==(const OperandGradient&) const = default;
+};
+
 /// A validated backward problem: everything but the addresses.
 struct BackwardProblem {
   Problem forward;  ///< the call whose gradients are wanted; `aligned` speaks of its tensors alone
@@ -32,7 +72,13 @@ struct BackwardProblem {
   bool has_dlse = false;
   bool has_dsink = false;
   std::int64_t dsink_stride = 0;  // elements; 0 where there is one head
+  std::array<OperandGradient, kMaxOperandGradients> operand_gradients;
+  std::int32_t num_operand_gradients = 0;
   bool deterministic = false;
+
+  std::span<const OperandGradient> gradients_of_operands() const {
+    return std::span(operand_gradients).first(static_cast<std::size_t>(num_operand_gradients));
+  }
 
   /// Whether the bias's gradient adds up planes: batch elements or heads.
   bool dbias_reduces_planes() const {
@@ -44,7 +90,7 @@ struct BackwardProblem {
   /// Whether no output has an element. A dbias or dsink that sums over nothing is 0 and has some.
   bool empty() const {
     return (forward.batch == 0 || (forward.seqlen_q == 0 && forward.seqlen_kv == 0)) &&
-           dbias.extent == Extent::kAbsent && !has_dsink;
+           dbias.extent == Extent::kAbsent && !has_dsink && num_operand_gradients == 0;
   }
   bool operator==(const BackwardProblem&) const = default;
 };
@@ -63,6 +109,7 @@ struct BackwardFamily {
   bool dbias_groups_batch = false;  ///< batch elements share planes of dbias, which has several
   bool dbias_scalar = false;
   bool dsink = false;
+  GradientOperands gradient_operands;
   bool deterministic = false;
 
   auto operator<=>(const BackwardFamily&) const = default;
@@ -78,6 +125,7 @@ constexpr auto fields(const BackwardFamily*) {
                             base::Field{"dbias_groups_batch", &F::dbias_groups_batch},
                             base::Field{"dbias_scalar", &F::dbias_scalar},
                             base::Field{"dsink", &F::dsink},
+                            base::Field{"gradient_operands", &F::gradient_operands},
                             base::Field{"deterministic", &F::deterministic});
 }
 

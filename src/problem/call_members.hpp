@@ -41,6 +41,7 @@ constexpr auto fields(const BackwardArgs*) {
                             base::Field{"dlse", &A::dlse}, base::Field{"dq", &A::dq},
                             base::Field{"dk", &A::dk}, base::Field{"dv", &A::dv},
                             base::Field{"dbias", &A::dbias}, base::Field{"dsink", &A::dsink},
+                            base::Field{"operand_gradients", &A::operand_gradients},
                             base::Field{"deterministic", &A::deterministic});
 }
 

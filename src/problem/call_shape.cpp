@@ -68,6 +68,10 @@ class Difference {
       add(tensor, b[n].tensor);
     }
   }
+  void add(std::span<const Tensor> a, std::span<const Tensor> b) {
+    add(a.size(), b.size());
+    for (std::size_t n = 0; n < std::min(a.size(), b.size()); ++n) add(a[n], b[n]);
+  }
   void add(const Window& a, const Window& b) {
     const auto& [left, right] = a;
     add(left, b.left);

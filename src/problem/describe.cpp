@@ -139,6 +139,9 @@ std::string describe(const BackwardProblem& p) {
     text += fmt::format(" dbias={}({})", dbias_pattern(p), name(p.dbias.dtype));
   }
   if (p.has_dsink) text += " dsink";
+  for (const OperandGradient& gradient : p.gradients_of_operands()) {
+    text += fmt::format(" grad(x{})", gradient.tensor.argument);
+  }
   if (p.has_dlse) text += " dlse";
   if (p.deterministic) text += " deterministic";
   if (p.forward.aligned && !p.aligned) text += " unaligned";
@@ -159,6 +162,7 @@ std::string describe(const BackwardFamily& f) {
                         f.dbias_reduces_few ? ",few" : "", f.dbias_vectorized ? "" : ",scalar");
   }
   if (f.dsink) text += " dsink";
+  if (f.gradient_operands.any()) text += fmt::format(" grad={}", f.gradient_operands.text());
   if (f.deterministic) text += " deterministic";
   return text;
 }

@@ -21,16 +21,17 @@ bool heads_inside_rows(const Problem& p) {
 }
 
 // Operands are called by their places in the call.
+std::string operand_name(const ExpressionOperand& o) { return fmt::format("x{}", o.argument); }
+
 void add_expression(const char* member, const expr::Ref& e, const ExpressionOperands& operands,
                     std::map<std::int32_t, std::string>& texts, Json& line) {
   if (!e) return;
   std::vector<std::string> names;
   for (std::size_t n = 0; n < e->dtypes.size(); ++n) {
     const ExpressionOperand& o = operands[n];
-    names.push_back(fmt::format("x{}", o.argument));
-    texts[o.argument] =
-        fmt::format("{}={}:{}", names.back(), name(o.dtype),
-                    fmt::join(o.sizes.begin(), o.sizes.begin() + o.rank, ","));
+    names.push_back(operand_name(o));
+    texts[o.argument] = fmt::format("{}={}:{}", names.back(), name(o.dtype),
+                                    fmt::join(o.sizes.begin(), o.sizes.begin() + o.rank, ","));
   }
   line[member] = expr::print(e->expression, names);
 }
@@ -92,6 +93,9 @@ std::string manifest_line(const BackwardProblem& problem) {
     line["dbias_dtype"] = name(problem.dbias.dtype);
   }
   if (problem.has_dsink) line["dsink"] = true;
+  for (const OperandGradient& gradient : problem.gradients_of_operands()) {
+    line["grad"].push_back(operand_name(gradient.tensor));
+  }
   if (problem.has_dlse) line["dlse"] = true;
   if (problem.deterministic) line["deterministic"] = true;
   return line.dump();

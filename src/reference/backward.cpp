@@ -6,6 +6,7 @@
 #include "reference/bias_gradient.hpp"
 #include "reference/check_args.hpp"
 #include "reference/gradient_tiles.hpp"
+#include "reference/operand_gradient.hpp"
 #include "reference/packed.hpp"
 #include "reference/plane_gradients.hpp"
 #include "reference/sequences.hpp"
@@ -39,6 +40,7 @@ void compute(const GradientContext& context, const Planes& planes, unsigned jobs
     compute_dbias<Real>(context, planes, jobs, result.dbias);
   }
   if (context.args.dsink) compute_dsink(context, planes, result.dsink);
+  if (planes.all) compute_operand_gradients<Real>(context, jobs, result.operands);
 }
 
 }  // namespace
@@ -52,9 +54,15 @@ BackwardResult backward(const BackwardArgs& args, Arithmetic arithmetic, const P
 
 BackwardResult backward_unpacked(const BackwardArgs& args, Arithmetic arithmetic,
                                  const Planes& planes, unsigned jobs, std::int64_t first_batch) {
-  BackwardResult result{not_computed(args.dq), not_computed(args.dk), not_computed(args.dv),
+  BackwardResult result{not_computed(args.dq),
+                        not_computed(args.dk),
+                        not_computed(args.dv),
                         args.dbias ? not_computed(*args.dbias) : Gradient{},
-                        args.dsink ? not_computed(*args.dsink) : Gradient{}};
+                        args.dsink ? not_computed(*args.dsink) : Gradient{},
+                        {}};
+  for (const Tensor& tensor : args.operand_gradients) {
+    result.operands.push_back(tensor.data == nullptr ? Gradient{} : not_computed(tensor));
+  }
   const Rows rows = Rows::every();
   const ForwardResult outputs =
       forward_unpacked(args.forward, arithmetic, rows, jobs, planes, first_batch);

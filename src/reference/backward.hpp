@@ -41,11 +41,14 @@ struct BackwardResult {
   Gradient dv;     ///< [B, Hkv, Lk, Dv]
   Gradient dbias;  ///< the shape of args.dbias; empty without one
   Gradient dsink;  ///< [1, Hq, 1, 1]; empty without args.dsink
+  /// Of args.operand_gradients, each as its operand; empty where it is not wanted, and NaN unless
+  /// all planes are computed.
+  std::vector<Gradient> operands;
 };
 
-/// Gradients on the CPU, by the formulas of docs/reference/semantics.md. Every pointer of `args` is a host
-/// pointer. out and lse are computed anew in the same arithmetic, so theirs are not read, and dq,
-/// dk, dv and dbias are read for their shapes and dtypes only.
+/// Gradients on the CPU, by the formulas of docs/reference/semantics.md. Every pointer of `args` is
+/// a host pointer. out and lse are computed anew in the same arithmetic, so theirs are not read,
+/// and dq, dk, dv and dbias are read for their shapes and dtypes only.
 ///
 /// Arithmetic::kRounded also rounds p, ds and the results to q's dtype (dbias to its own); p in
 /// fp16 as a multiple of 2^-14, so that small ones keep their digits. A dbias that is broadcast

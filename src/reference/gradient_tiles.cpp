@@ -20,10 +20,11 @@ Real round_probability(DType dtype, Real p) {
 }  // namespace
 
 template <typename Real>
-GradientTiles<Real>::GradientTiles(const GradientContext& context, const RowBlock& block)
+GradientTiles<Real>::GradientTiles(const GradientContext& context, const RowBlock& block,
+                                   const ScoreSite* site)
     : context_(context),
       block_(block),
-      tiles_(context.scores, block),
+      tiles_(context.scores, block, site),
       dim_v_(context.args.dout.shape[3]),
       padded_dim_v_(round_up(dim_v_, kColumnStep)),
       dout_(static_cast<std::size_t>(padded_rows() * padded_dim_v_)),

@@ -48,7 +48,9 @@ struct GradientContext {
 template <typename Real>
 class GradientTiles {
  public:
-  GradientTiles(const GradientContext& context, const RowBlock& block);
+  /// With `site` slopes are the derivatives by that read.
+  GradientTiles(const GradientContext& context, const RowBlock& block,
+                const ScoreSite* site = nullptr);
 
   std::int64_t rows() const { return tiles_.rows(); }
   std::int64_t padded_rows() const { return tiles_.padded_rows(); }
@@ -66,6 +68,9 @@ class GradientTiles {
   }                                                    ///< of the scores by scale q k^T, where kept
   const Real* dqk() const { return dqk_.data(); }      ///< ds times slopes: makes dq and dk
   const Real* terms() const { return terms_.data(); }  ///< of ds, times counted(p)
+  const ScoreTiles<Real>& scores() const { return tiles_; }
+  /// By what rounding `out` changes the delta of a row.
+  Real delta_error(std::int64_t row) const { return delta_error_[row]; }
   /// The share of p that fp32 may leave it off by: what its score and lse are.
   const Real* lost() const { return lost_.data(); }
   const std::uint8_t* kept() const { return kept_.data(); }

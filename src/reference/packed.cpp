@@ -91,11 +91,11 @@ void add_dbias(const Gradient& from, const Tensor& own, const BackwardArgs& args
   }
 }
 
-// Adds a sequence's dsink. `to.terms` holds squares meanwhile.
-void add_dsink(const Gradient& from, Gradient& to) {
-  for (std::size_t head = 0; head < from.values.size(); ++head) {
-    to.values[head] += from.values[head];
-    to.terms[head] += from.terms[head] * from.terms[head];
+// Adds a sequence's gradient to that of all. `to.terms` holds squares meanwhile.
+void add_sums(const Gradient& from, Gradient& to) {
+  for (std::size_t n = 0; n < from.values.size(); ++n) to.values[n] += from.values[n];
+  for (std::size_t row = 0; row < from.terms.size(); ++row) {
+    to.terms[row] += from.terms[row] * from.terms[row];
   }
 }
 
@@ -153,7 +153,12 @@ BackwardResult backward_packed(const BackwardArgs& args, Arithmetic arithmetic,
                                const Planes& planes, unsigned jobs) {
   const std::int64_t group = args.forward.q.shape[1] / args.forward.k.shape[1];
   BackwardResult result{zeros(args.dq, planes, group), zeros(args.dk, planes, 1),
-                        zeros(args.dv, planes, 1), empty_sums(args.dbias), empty_sums(args.dsink)};
+                        zeros(args.dv, planes, 1),     empty_sums(args.dbias),
+                        empty_sums(args.dsink),        {}};
+  for (const Tensor& tensor : args.operand_gradients) {
+    result.operands.push_back(
+        empty_sums(tensor.data == nullptr ? std::nullopt : std::optional(tensor)));
+  }
   if (arithmetic == Arithmetic::kExact) result.dv.sizes = result.dv.values;
   for (const Sequence& sequence : split_sequences(args.forward)) {
     BackwardArgs call = args;
@@ -171,8 +176,12 @@ BackwardResult backward_packed(const BackwardArgs& args, Arithmetic arithmetic,
     scatter(part.dk, args.dk, sequence.kv_begin, result.dk);
     scatter(part.dv, args.dv, sequence.kv_begin, result.dv);
     if (args.dbias) add_dbias(part.dbias, *call.dbias, args, sequence, result.dbias);
-    if (args.dsink) add_dsink(part.dsink, result.dsink);
+    if (args.dsink) add_sums(part.dsink, result.dsink);
+    for (std::size_t n = 0; n < part.operands.size(); ++n) {
+      add_sums(part.operands[n], result.operands[n]);
+    }
   }
+  for (Gradient& sums : result.operands) finish_sums(sums);
   finish_sums(result.dbias);
   finish_sums(result.dsink);
   if (args.dbias && arithmetic == Arithmetic::kRounded) {

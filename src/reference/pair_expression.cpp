@@ -46,13 +46,21 @@ std::vector<expr::OperandReader> readers_of(const expr::Expr& e, const ForwardAr
 
 PairExpression::PairExpression(expr::Kind kind, const Expression& text, const ForwardArgs& args,
                                std::int64_t first_batch)
-    : expression_(expr::parse(kind, text.text(), expr::declarations(args.operands))),
-      readers_(readers_of(expression_, args)),
-      first_batch_(first_batch),
-      heads_per_kv_head_(args.q.shape[1] / args.k.shape[1]) {
+    : PairExpression(expr::parse(kind, text.text(), expr::declarations(args.operands)), args,
+                     first_batch) {
   if (kind != expr::Kind::kScore) return;
   slope_ = expr::derivative_by_score(expression_);
   slope_readers_ = readers_of(*slope_, args);
+}
+
+PairExpression::PairExpression(expr::Expr e, const ForwardArgs& args, std::int64_t first_batch)
+    : expression_(std::move(e)),
+      readers_(readers_of(expression_, args)),
+      first_batch_(first_batch),
+      heads_per_kv_head_(args.q.shape[1] / args.k.shape[1]) {}
+
+PairExpression PairExpression::with(expr::Expr e, const ForwardArgs& args) const {
+  return {std::move(e), args, first_batch_};
 }
 
 PairExpression::Values::Values(const PairExpression& of) : of_(of), value_(of.expression_) {

@@ -27,6 +27,9 @@ class PairExpression {
     std::int64_t offset, queries, keys;
   };
 
+  /// Another expression of the same call and batch elements, without a slope.
+  PairExpression with(expr::Expr e, const ForwardArgs& args) const;
+
   const expr::Expr& expression() const { return expression_; }
 
   /// Evaluates it at any number of pairs. Keeps memory for it: one thread at a time.
@@ -47,6 +50,8 @@ class PairExpression {
   };
 
  private:
+  PairExpression(expr::Expr e, const ForwardArgs& args, std::int64_t first_batch);
+
   expr::Expr expression_;
   std::optional<expr::Expr> slope_;  // of a score
   std::vector<expr::OperandReader> readers_, slope_readers_;

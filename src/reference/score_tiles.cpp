@@ -42,7 +42,8 @@ double BlockContext::alibi_slope(std::int64_t batch, std::int64_t head) const {
 }
 
 template <typename Real>
-ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
+ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block,
+                             const ScoreSite* site)
     : context_(context),
       block_(block),
       padded_rows_(round_up(block.end - block.first, kRowStep)),
@@ -58,6 +59,11 @@ ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
       largest_norms_(query_norms_.size()),
       steepest_(query_norms_.size(), Real{1}) {
   if (context.rule.score()) expression_.emplace(*context.rule.score());
+  if (site != nullptr) {
+    factor_.emplace(site->factor);
+    curvature_.emplace(site->curvature);
+    curvatures_.resize(keep_.size());
+  }
   for (std::int64_t row = 0; row < rows(); ++row) {
     range_ = unite(range_, context.rule.band(block.batch, query(row)));
     load_row(context.args.q, block.batch, block.head, query(row), &queries_[row * dim_]);
@@ -143,8 +149,14 @@ void ScoreTiles<Real>::finish(KeyRange keys, Real* scores, Real* slopes) {
       if (expression_) {
         const Pair pair{block_.batch, block_.head, query(row), keys.begin + column};
         slope = static_cast<Real>(expression_->slope_at(pair, lengths, score));
+        const Real product = score;
         score = static_cast<Real>(expression_->at(pair, lengths, score).number);
         if (std::isfinite(slope)) steepest_[row] = std::max(steepest_[row], std::abs(slope));
+        if (factor_) {
+          slope = static_cast<Real>(factor_->at(pair, lengths, product).number);
+          curvatures_[row * kTile + column] =
+              static_cast<Real>(curvature_->at(pair, lengths, product).number);
+        }
       }
       const Real ratio = softcap_ > 0 ? score / softcap_ : Real{0};
       if (softcap_ > 0) score = softcap_ * std::tanh(ratio);

@@ -40,6 +40,12 @@ struct BlockContext {
   double softcap() const { return args.softcap.value_or(0.0f); }  ///< 0: none
 };
 
+/// A read of an operand by a score expression.
+struct ScoreSite {
+  PairExpression factor;     ///< the derivative of the score by it
+  PairExpression curvature;  ///< that of the factor by s
+};
+
 /// scale q k^T, capped, + bias and distance for one block of rows, in tiles of the keys that some
 /// row of it may keep.
 ///
@@ -51,7 +57,8 @@ class ScoreTiles {
  public:
   static constexpr Real kDropped = -std::numeric_limits<Real>::infinity();
 
-  ScoreTiles(const BlockContext& context, const RowBlock& block);
+  /// With `site` the derivatives that compute() writes are not by scale q k^T, but by that read.
+  ScoreTiles(const BlockContext& context, const RowBlock& block, const ScoreSite* site = nullptr);
 
   std::int64_t rows() const { return block_.end - block_.first; }
   std::int64_t padded_rows() const { return padded_rows_; }  ///< a multiple of kRowStep
@@ -79,6 +86,10 @@ class ScoreTiles {
   /// The largest derivative of a score by the scaled product in the row's tiles so far, 1 at least:
   /// an error of the product counts so often.
   Real steepest(std::int64_t row) const { return steepest_[row]; }
+  /// By how much a derivative by a read changes with the scaled product.
+  Real curvature(std::int64_t row, std::int64_t column) const {
+    return curvatures_[row * kTile + column];
+  }
 
  private:
   bool keep(KeyRange keys);
@@ -101,7 +112,8 @@ class ScoreTiles {
   std::vector<Real> key_norms_;      // [tile]
   std::vector<Real> largest_norms_;  // [rows], of kept keys
   std::vector<Real> steepest_;       // [rows]
-  std::optional<PairExpression::Values> expression_;
+  std::vector<Real> curvatures_;     // [rows, tile], of a site
+  std::optional<PairExpression::Values> expression_, factor_, curvature_;
 };
 
 }  // namespace attnjit::reference

@@ -66,6 +66,13 @@ TEST_CASE("plan tells what is derived from expressions") {
   CHECK(lines({"--keep", "gate[i, j] > 0.0", "--operand", "gate=fp32:q,k", "--score",
                "50.0 * tanh(s / 50.0)", "--backward"}) ==
         base::Json({"keep: every tile is masked", "score: a softcap of 50"}));
+  CHECK(lines({"--heads-q", "2", "--score", "s * gate + rel[h, j - i] + far[i + j]", "--operand",
+               "gate=fp32", "--operand", "rel=fp32:h,9", "--operand", "far=fp32:99", "--backward",
+               "--grad", "gate", "--grad", "rel", "--grad", "far"}) ==
+        base::Json({"score: changes s, so that the backward multiplies by slopes",
+                    "gradient of gate: block sums, deterministic, 32768 bytes",
+                    "gradient of rel: diagonals, deterministic, 260096 bytes",
+                    "gradient of far: atomics, not deterministic, 396 bytes"}));
 }
 
 // The rows of bench/shapes/windows.json of 12 by 12 windows.

@@ -9,7 +9,12 @@
 #include <vector>
 
 #include "bench.hpp"
+#include "expr/declare.hpp"
+#include "expr/gradient_form.hpp"
+#include "expr/parse.hpp"
 #include "expr/print.hpp"
+#include "expr/simplify.hpp"
+#include "instance/call_args.hpp"
 #include "mutations.hpp"
 #include "unit/expr/random_expression.hpp"
 #include "wgmma_backward.hpp"
@@ -202,6 +207,27 @@ std::vector<instance::OperandSpec> random_operands(
   return list;
 }
 
+// Up to four float operands of the score that are not read at an index that depends on s.
+std::vector<std::string> random_gradients(const ProblemSpec& spec) {
+  if (spec.score.empty()) return {};
+  const instance::ShapeCall call(spec);
+  const auto declarations = expr::declarations(call.forward().operands);
+  const expr::Expr e = expr::simplify(expr::parse(expr::Kind::kScore, spec.score, declarations));
+  std::vector<std::string> names;
+  std::size_t sites = 0;
+  for (std::size_t n = 0; n < e.operands().size() && names.size() < 4; ++n) {
+    const auto own = expr::gradient_sites(e, expr::OperandSet{1} << n, false);
+    const bool allowed = std::ranges::all_of(own, [](const expr::GradientSite& site) {
+      return (expr::uses(site.read) & expr::kUsesScore) == 0 &&
+             site.form != expr::GradientForm::kPairs;  // whose sizes are those of the problem
+    });
+    sites += own.size();
+    if (own.empty() || !allowed || sites > 8) continue;
+    names.push_back(e.operands()[n].name);
+  }
+  return names;
+}
+
 void check_random(std::uint64_t count, bool all) {
   Bench bench;
   for (std::uint64_t n = 0; n < count; ++n) {
@@ -225,6 +251,7 @@ void check_random(std::uint64_t count, bool all) {
       spec.score = fmt::format("s * (1.25 + tanh({})) + 2.0 * sigmoid({})", factor, addend);
     }
     spec.operands = random_operands(read);
+    if (n % 3 == 0) spec.grad = random_gradients(spec);
     const int turn = all ? kAll : static_cast<int>(n / 3);
     if (n % 3 == 0) {
       check_backward(bench, spec, turn);

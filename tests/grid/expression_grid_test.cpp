@@ -22,8 +22,11 @@ void add_kernels(test::GridJobs& jobs, const problem::Family& family, const code
   const auto forward =
       launch::make_forward_plan_spec(family, tuner::config_zero(key, arch), arch, {});
   for (const auto& step : forward.steps) jobs.add(arch, step);
-  const problem::BackwardPlanKey gradients{
+  problem::BackwardPlanKey gradients{
       .family = {.scores = family}, .bucket_q = 4096, .bucket_kv = 4096};
+  if (family.score) {
+    gradients.family.gradient_operands = {expr::float_operands(family.score->expression), false};
+  }
   const auto backward = launch::make_backward_plan_spec(
       gradients.family, tuner::config_zero(gradients, arch), arch, {});
   for (const auto& step : backward.steps) jobs.add(arch, step);

@@ -37,7 +37,7 @@ def backward_into(
             dout, dlse, q, k, v, out, lse, operands, scalars, *gradients, dbias, deterministic
         )
         return
-    *found, found_dbias, _ = _dispatch.backward(
+    *found, found_dbias, _, _ = _dispatch.backward(
         dout, dlse, q, k, v, out, lse, operands, scalars, dbias is not None, False, deterministic
     )
     for target, gradient in zip(gradients, found):

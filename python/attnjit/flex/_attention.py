@@ -79,8 +79,8 @@ def flex_attention(
         query: (B, Hq, L, E), fp16 or bf16, on a CUDA device.
         key, value: (B, H, S, E) and (B, H, S, Ev); a batch of 1 serves all of query's.
         score_mod: score_mod(score, b, h, q_idx, kv_idx) is the score in place of `score`, a float. It may read
-            tensors by an index for each axis: fp32, fp16, bf16, bool, and ints, which are read as int32. They have
-            no gradients yet.
+            tensors by an index for each axis: fp32, fp16, bf16, bool, and ints, which are read as int32. Up to four
+            get gradients where they require them.
         block_mask: a BlockMask, whose function and lists of blocks both hold, or a function mask_mod(b, h, q_idx,
             kv_idx) alone.
         scale: 1 / sqrt(E) by default.

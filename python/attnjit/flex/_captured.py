@@ -15,13 +15,12 @@ class Captured:
 
     def __init__(self, device: torch.device):
         self.operands: dict[str, Tensor] = {}
-        self._device, self._needs_gradients = device, torch.is_grad_enabled()
+        self._device = device
         self._names: dict[int, str] = {}
         self._tensors: list[Tensor] = []  # so that no other has the id of one
 
     def name(self, tensor: Tensor) -> str:
-        """Raises NotImplementedError for a tensor whose gradient is wanted, ValueError for one on another device,
-        TypeError for float64 and complex numbers."""
+        """Raises ValueError for a tensor on another device, TypeError for float64 and complex numbers."""
         known = self._names.get(id(tensor))
         if known is not None:
             return known
@@ -33,8 +32,6 @@ class Captured:
 
     def _readable(self, tensor: Tensor) -> Tensor:
         what = f"it reads a tensor of shape {tuple(tensor.shape)}"
-        if tensor.requires_grad and self._needs_gradients:
-            raise NotImplementedError(f"{what} that requires a gradient, which operands have not; detach it")
         if tensor.dim() == 0:
             tensor = tensor.to(self._device)
         elif tensor.device != self._device:

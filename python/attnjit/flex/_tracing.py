@@ -78,6 +78,7 @@ class Tracing(TorchFunctionMode):
         self.device = device
         self.captured = Captured(device)
         self._function = ""
+        self._records = torch.is_grad_enabled()
 
     def trace(self, name: str, function, *arguments: Value) -> Value:
         """The expression of a function. Raises NotImplementedError, which begins with `name`, for what expressions
@@ -121,7 +122,9 @@ class Tracing(TorchFunctionMode):
                 return self._indexed(tensor, index)
         elif func in _FUNCTIONS and not kwargs and any(isinstance(a, Traced) for a in args):
             return self.apply(_FUNCTIONS[func], args)
-        return func(*args, **kwargs)
+        # Of plain tensors alone, which may require gradients.
+        with torch.set_grad_enabled(self._records):
+            return func(*args, **kwargs)
 
     def _refuse(self, message: str):
         raise NotImplementedError(f"{self._function}: {message}") from None

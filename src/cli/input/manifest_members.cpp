@@ -1,6 +1,7 @@
 #include "cli/input/manifest_members.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cstdint>
@@ -196,6 +197,16 @@ Parsed operands(const Json& value) {
   return MemberValue{fmt::format("{} operands", list.size()),
                      [list](ProblemSpec& s) { s.operands = list; }};
 }
+Parsed grad(const Json& value) {
+  if (!value.is_array()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Json& each : value) {
+    if (!each.is_string()) return std::nullopt;
+    names.push_back(each.get<std::string>());
+  }
+  return MemberValue{fmt::format("grad of {}", fmt::join(names, ", ")),
+                     [names](ProblemSpec& s) { s.grad = names; }};
+}
 Parsed seed(const Json& value) {
   const auto number = integer(value, 0);
   if (!number) return std::nullopt;
@@ -252,6 +263,7 @@ constexpr Member kNamed[] = {
     {"dbias", false, false, "true or false", flag<&Spec::want_dbias>, true},
     {"dbias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::dbias_dtype>, true},
     {"dsink", false, false, "true or false", flag<&Spec::want_dsink>, true},
+    {"grad", false, true, "a list of names of operands", grad, true},
     {"dlse", false, false, "true or false", flag<&Spec::want_dlse>, true},
     {"deterministic", false, false, "true or false", flag<&Spec::deterministic>, true},
     {"prepared_mask", false, false, "true or false", flag<&Spec::prepare_mask>},

@@ -201,6 +201,7 @@ void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
   expect_backward(flags.dbias, "--dbias");
   expect_backward(flags.dlse, "--dlse");
   expect_backward(flags.dsink, "--dsink");
+  expect_backward(!flags.grad.empty(), "--grad");
   expect_backward(flags.deterministic, "--deterministic");
   expect_companion(flags.dbias, "--dbias", flags.bias.has_value(), "--bias");
   if (flags.dbias_dtype && !flags.dbias) {
@@ -210,6 +211,7 @@ void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
   spec.want_dbias = flags.dbias;
   spec.want_dlse = flags.dlse;
   spec.want_dsink = flags.dsink;
+  spec.grad = flags.grad;
   spec.deterministic = flags.deterministic;
   if (flags.dbias_dtype) {
     spec.dbias_dtype = choose("--dbias-dtype", *flags.dbias_dtype, kBiasDtypes);

@@ -34,7 +34,7 @@ struct ProblemFlags {
   std::optional<std::int64_t> page_size, shared_pages;
   std::optional<std::string> tail_mask;
   std::optional<std::string> score, keep;
-  std::vector<std::string> operands;
+  std::vector<std::string> operands, grad;
   std::optional<std::string> layout;
   std::optional<std::uint64_t> seed;
 

@@ -153,6 +153,11 @@ void add_gradients(CLI::App& verb, ProblemFlags& flags) {
   add("--dbias", flags.dbias, "With that of the bias, over the axes that the bias has");
   add("--dlse", flags.dlse, "With a gradient by lse among the inputs");
   add("--deterministic", flags.deterministic, "The same bits on every run");
+  verb.add_option("--grad", flags.grad,
+                  "With that of an operand of the score, by its name; repeat it")
+      ->group("Problem")
+      ->expected(1)
+      ->take_all();
   verb.add_option("--dbias-dtype", flags.dbias_dtype, "--bias-dtype (default) or fp32")
       ->group("Problem");
 }

@@ -50,6 +50,20 @@ std::vector<std::string> facts(const problem::Problem& problem, bool packs_heads
   return lines;
 }
 
+// How one read of an operand adds to its gradient, and the memory of that.
+std::string gradient_facts(const expr::GradientSite& site, const launch::SiteLayout& layout,
+                           const problem::BackwardProblem& problem,
+                           std::span<const Operand> operands) {
+  const auto number = static_cast<std::size_t>(site.operand);
+  const auto argument = static_cast<std::size_t>(problem.forward.score_operands[number].argument);
+  constexpr std::int64_t kListBytes = sizeof(float) + sizeof(std::int32_t);
+  const std::int64_t bytes =
+      layout.entries * kListBytes + layout.copies * layout.elements * std::int64_t{sizeof(float)};
+  return fmt::format(
+      "gradient of {}: {}, {}, {} bytes", operands[argument].name, expr::name(site.form),
+      site.form == expr::GradientForm::kAtomics ? "not deterministic" : "deterministic", bytes);
+}
+
 }  // namespace
 
 std::vector<std::string> expression_facts(const launch::ForwardPlanSpec& spec,
@@ -60,7 +74,12 @@ std::vector<std::string> expression_facts(const launch::ForwardPlanSpec& spec,
 std::vector<std::string> expression_facts(const launch::BackwardPlanSpec& spec,
                                           const problem::BackwardProblem& problem,
                                           std::span<const Operand> operands) {
-  return facts(problem.forward, false, spec.ranged_axes, operands);
+  std::vector<std::string> lines = facts(problem.forward, false, spec.ranged_axes, operands);
+  const launch::BackwardLayout layout = launch::workspace_layout(spec, problem);
+  for (std::size_t n = 0; n < spec.gradient_sites.size(); ++n) {
+    lines.push_back(gradient_facts(spec.gradient_sites[n], layout.sites[n], problem, operands));
+  }
+  return lines;
 }
 
 }  // namespace attnjit::cli

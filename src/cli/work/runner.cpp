@@ -56,6 +56,11 @@ void judge(const instance::HostProblem& host, const Sample& sample, unsigned job
   result.outputs = {{"dq", verdict.dq}, {"dk", verdict.dk}, {"dv", verdict.dv}};
   if (host.spec().want_dsink) result.outputs.push_back({"dsink", verdict.dsink});
   if (host.spec().want_dbias) result.outputs.push_back({"dbias", verdict.dbias});
+  std::size_t next = 0;
+  for (const instance::OperandSpec& operand : host.spec().operands) {
+    if (!instance::wants_gradient(host.spec(), operand)) continue;
+    result.outputs.push_back({"grad " + operand.name, verdict.operands[next++]});
+  }
 }
 
 }  // namespace attnjit::cli

@@ -20,7 +20,7 @@ struct Sample {
 struct RunResult {
   /// The judgement of one tensor.
   struct Output {
-    std::string_view name;
+    std::string name;
     reference::Report report;
   };
 

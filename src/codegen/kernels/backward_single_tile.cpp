@@ -43,11 +43,11 @@ bool walks_groups(const BackwardFamily& f, DbiasMethod method) {
   return method != DbiasMethod::kStore && f.scores.bias_groups_batch;
 }
 
-// Whether rows depend on more than lse, out and dout, or have sums of their own: the preprocess
-// kernel knows all of it.
+// Whether rows depend on more than lse, out and dout, or have sums of their own, or other kernels
+// read them: the preprocess kernel knows all of it.
 bool needs_prepared_rows(const BackwardFamily& f) {
   return f.scores.sink || f.scores.mask == problem::Extent::kPerQuery ||
-         f.scores.bias == problem::Extent::kPerQuery;
+         f.scores.bias == problem::Extent::kPerQuery || f.gradient_operands.any();
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/expression_code.hpp"
+
 namespace attnjit::codegen {
 namespace {
 
@@ -37,6 +39,13 @@ Source render_score_kernel(const ScoreKernel& kernel, std::string title,
   append(stub.arguments, kernel.policies);
   for (const Feature* feature : features(family, pass)) {
     const bool has_parameter = feature->name != nullptr;
+    if (kernel.slope != nullptr && is_score(*feature)) {
+      add_header("score/score_expression.cuh");
+      stub.formulas += score_formula(*family.score, *kernel.slope, kernel.packs_heads);
+      stub.parameters.push_back({feature->parameter_type, feature->name});
+      stub.arguments.push_back("ScoreExpression<kScores, ScoreFormula>(score)");
+      continue;
+    }
     add_header(fmt::format("score/{}", feature->header));
     if (feature->formula != nullptr) stub.formulas += feature->formula(family, kernel.packs_heads);
     const bool groups = feature->groups_batch != nullptr && family.*feature->groups_batch;
@@ -52,6 +61,7 @@ Source render_score_kernel(const ScoreKernel& kernel, std::string title,
     }
     stub.arguments.push_back(fmt::format("{}({})", policy, has_parameter ? feature->name : ""));
   }
+  stub.formulas += kernel.formulas;
   return make_source(stub, templates);
 }
 

@@ -19,6 +19,9 @@ struct ScoreKernel {
   std::vector<std::string> policies = {};  ///< the same; parameters in `more` among them
   std::vector<std::string> headers = {};   ///< of these
   bool packs_heads = false;                ///< rows have heads of their own
+  std::string formulas = {};               ///< beside those of the features
+  /// In the place of the derivative of the score expression, which then transforms the scores.
+  const expr::Expr* slope = nullptr;
 };
 
 inline constexpr const char* kBatchGroupsHeader = "score/batch_groups.cuh";

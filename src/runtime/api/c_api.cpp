@@ -81,8 +81,8 @@ class Operands {
  public:
   std::span<const Operand> read(const attnjit_forward_args& c) {
     if (c.num_operands < 0 || c.num_operands > expr::kMaxOperands) {
-      throw InvalidArgument(fmt::format("num_operands: {}; expected 0 to {}", c.num_operands,
-                                        expr::kMaxOperands));
+      throw InvalidArgument(
+          fmt::format("num_operands: {}; expected 0 to {}", c.num_operands, expr::kMaxOperands));
     }
     if (c.num_operands == 0) return {};
     const auto* next = reinterpret_cast<const std::byte*>(&not_null("operands", c.operands));
@@ -94,9 +94,15 @@ class Operands {
     }
     return list_;
   }
+  std::span<const Tensor> read_gradients(const attnjit_tensor* first) {
+    if (first == nullptr) return {};
+    for (std::size_t n = 0; n < list_.size(); ++n) gradients_.push_back(tensor(first[n]));
+    return gradients_;
+  }
 
  private:
   std::vector<Operand> list_;
+  std::vector<Tensor> gradients_;
 };
 
 ForwardArgs forward_args(const attnjit_forward_args* pointer, Operands& operands,
@@ -149,6 +155,7 @@ BackwardArgs backward_args(const attnjit_backward_args* pointer, Operands& opera
   args.dv = tensor(c.dv);
   args.dbias = tensor(c.dbias);
   args.dsink = tensor(c.dsink);
+  args.operand_gradients = operands.read_gradients(c.operand_gradients);
   args.deterministic = c.deterministic != 0;
   return args;
 }
@@ -281,7 +288,8 @@ attnjit_status attnjit_backward(attnjit_context* context, const attnjit_backward
                                 CUstream_st* stream, void* workspace, std::size_t workspace_bytes) {
   return guarded([&] {
     Operands operands;
-    context_of(context).backward(backward_args(args, operands), stream, {workspace, workspace_bytes});
+    context_of(context).backward(backward_args(args, operands), stream,
+                                 {workspace, workspace_bytes});
   });
 }
 

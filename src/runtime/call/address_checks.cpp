@@ -40,6 +40,9 @@ void check_member(const cuda::Driver& driver, const char*, const ForwardArgs& ar
 void check_member(const cuda::Driver& driver, const char*, std::span<const Operand> operands) {
   for (const Operand& operand : operands) check_member(driver, operand.name, operand.tensor);
 }
+void check_member(const cuda::Driver& driver, const char* what, std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors) check_member(driver, what, tensor);
+}
 // Members without an address.
 void check_member(const cuda::Driver&, const char*, const Expression&) {}
 void check_member(const cuda::Driver&, const char*, const PlaneOrder&) {}

@@ -62,6 +62,11 @@ void CallTable<Pass>::keep(const Call& call) {
       std::span<const Operand>& operands = forward_of(kept.args).operands;
       const auto end = std::ranges::copy(operands, kept.operands.begin()).out;
       operands = {kept.operands.begin(), end};
+      if constexpr (Pass::kGradients) {
+        std::span<const Tensor>& gradients = kept.args.operand_gradients;
+        const auto last = std::ranges::copy(gradients, kept.operand_gradients.begin()).out;
+        gradients = {kept.operand_gradients.begin(), last};
+      }
       for (Operand& operand : std::span(kept.operands.begin(), end)) {
         operand.name = expr::kept_name(operand.name);
       }

@@ -27,6 +27,7 @@ class CallTable {
     /// The memory that the args of a kept call point to in place of the caller's: operands, whose
     /// names are those of the expressions' texts.
     std::array<Operand, expr::kMaxOperands> operands;
+    std::array<Tensor, Pass::kGradients ? expr::kMaxOperands : 0> operand_gradients;  ///< the same
   };
 
   /// The call that has the shape of `args`, or null.

@@ -214,6 +214,12 @@ std::array<Axis, 4> tail_mask_axes(const problem::Problem& p) {
           {p.seqlen_q, mask.key_stride}};
 }
 
+std::array<Axis, 4> axes_of(const problem::ExpressionOperand& o) {
+  std::array<Axis, 4> axes{Axis{1, 0}, {1, 0}, {1, 0}, {1, 0}};
+  for (int axis = 0; axis < o.rank; ++axis) axes[axis] = {o.sizes[axis], o.strides[axis]};
+  return axes;
+}
+
 // The operands of the expressions, in the order of the call.
 std::vector<Operand> operands(Maker& maker, const problem::Problem& p) {
   std::vector<Operand> list;
@@ -223,9 +229,7 @@ std::vector<Operand> operands(Maker& maker, const problem::Problem& p) {
       const auto place = static_cast<std::size_t>(o.argument);
       list.resize(std::max(list.size(), place + 1));
       if (list[place].tensor.data != nullptr) continue;
-      std::array<Axis, 4> axes{Axis{1, 0}, {1, 0}, {1, 0}, {1, 0}};
-      for (int axis = 0; axis < o.rank; ++axis) axes[axis] = {o.sizes[axis], o.strides[axis]};
-      list[place].tensor.data = maker.fill(o.dtype, axes);
+      list[place].tensor.data = maker.fill(o.dtype, axes_of(o));
     }
   };
   add(p.score, p.score_operands);
@@ -308,6 +312,13 @@ BasicSyntheticTensors<launch::BackwardPass>::BasicSyntheticTensors(
     args_.dsink.emplace().data =
         maker.output(DType::kFloat32, head_axes(p, backward.dsink_stride), outputs_);
   }
+  operand_gradients_.resize(operands_.size());
+  for (const problem::OperandGradient& gradient : backward.gradients_of_operands()) {
+    const problem::ExpressionOperand& o = gradient.tensor;
+    operand_gradients_[static_cast<std::size_t>(o.argument)].data =
+        maker.output(o.dtype, axes_of(o), outputs_);
+  }
+  args_.operand_gradients = operand_gradients_;
   args_.deterministic = backward.deterministic;
 }
 

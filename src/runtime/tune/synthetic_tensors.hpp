@@ -36,7 +36,8 @@ class BasicSyntheticTensors {
  private:
   std::list<cuda::DeviceBuffer> buffers_;
   std::vector<OutputMemory> outputs_;
-  std::vector<Operand> operands_;  // of expressions
+  std::vector<Operand> operands_;          // of expressions
+  std::vector<Tensor> operand_gradients_;  // of a backward, as many
   typename Pass::Args args_;
 };
 

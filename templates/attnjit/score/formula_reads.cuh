@@ -55,6 +55,18 @@ ATTNJIT_DEVICE const T* element(const ExpressionOperand& operand, Indices... ind
   return reinterpret_cast<const T*>(address);
 }
 
+// The number of an element in a dense tensor of that shape.
+template <class... Indices>
+ATTNJIT_DEVICE int element_number(const ExpressionOperand& operand, Indices... indices) {
+  uint32 number = 0;
+  int axis = 0;
+  ((number =
+        static_cast<uint32>(operand.sizes[axis]) * number + inside(indices, operand.sizes[axis]),
+    ++axis),
+   ...);
+  return static_cast<int>(number);
+}
+
 template <class... Indices>
 ATTNJIT_DEVICE float read_fp32(const ExpressionOperand& operand, Indices... indices) {
   return ptx::load_global(element<float>(operand, indices...));

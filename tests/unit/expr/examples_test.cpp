@@ -105,13 +105,9 @@ TEST_CASE("scores have canonical texts, derivatives and gradient forms") {
     CHECK(canonical_text(e) == score.canonical);
     CHECK(same(parse_canonical(Kind::kScore, score.canonical), e));
     CHECK(canonical_text(derivative_by_score(e)) == score.by_score);
-    const std::vector<ReadSite> sites = read_sites(e);
     std::vector<GradientForm> forms;
-    for (const OperandDeclaration& operand : e.operands()) {
-      std::vector<ReadSite> own;
-      std::ranges::copy_if(sites, std::back_inserter(own),
-                           [&](const ReadSite& site) { return site.operand == operand.name; });
-      if (!own.empty()) forms.push_back(gradient_form(own));
+    for (const GradientSite& site : gradient_sites(e, float_operands(e), false)) {
+      forms.push_back(site.form);
     }
     CHECK(forms == score.forms);
   }

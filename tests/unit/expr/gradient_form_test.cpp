@@ -21,21 +21,32 @@ const std::vector<OperandDeclaration> kOperands = {
     {"t3", Type::kFloat, 3}, {"t4", Type::kFloat, 4}, {"n0", Type::kInt, 0},
     {"n1", Type::kInt, 1},   {"n2", Type::kInt, 2},   {"n3", Type::kInt, 3}};
 
-// The form of the operand that `text` reads with a gradient.
-GradientForm form(const char* text) {
+// The form of the last read in `text` that has a gradient.
+F form(const char* text) {
   const auto sites = read_sites(parse(Kind::kScore, text, kOperands));
   REQUIRE(!sites.empty());
-  return gradient_form(sites);
+  return gradient_form(sites.back().read);
 }
 
 }  // namespace
 
-TEST_CASE("distinct axes are planes") {
-  for (const char* text :
-       {"s + t4[b, h, i, j]", "s + t3[h, i, j]", "s + t2[i, j]", "s + t2[j, i]", "s * t1[i]",
-        "s + t1[j]", "s + t2[g, j]", "s + t2[b, i]", "s + t3[0, i, j]"}) {
+TEST_CASE("i and j among the axes are pairs") {
+  for (const char* text : {"s + t4[b, h, i, j]", "s + t3[h, i, j]", "s + t2[i, j]", "s + t2[j, i]",
+                           "s + t3[0, i, j]"}) {
     INFO(text);
-    CHECK(form(text) == F::kPlanes);
+    CHECK(form(text) == F::kPairs);
+  }
+}
+
+TEST_CASE("what depends on i alone are rows, on j alone keys") {
+  for (const char* text : {"s * t1[i]", "s + t2[b, i]", "s + t2[h, g] * t1[i + 1]", "s + t2[i, i]",
+                           "s + t1[n1[i // 8]]"}) {
+    INFO(text);
+    CHECK(form(text) == F::kRows);
+  }
+  for (const char* text : {"s + t1[j]", "s + t2[g, j]", "s + t1[n1[j]]", "s + t2[h, j % 4]"}) {
+    INFO(text);
+    CHECK(form(text) == F::kKeys);
   }
 }
 
@@ -68,24 +79,41 @@ TEST_CASE("no i and no j are block sums") {
 
 TEST_CASE("all else are atomics") {
   for (const char* text :
-       {"s + t1[n1[j]]", "s + t2[h, i // 8 - j // 8]", "s + t1[i + j]", "s + t2[i, i]",
-        "s + t2[h, g] * t1[i + 1]", "s + t2[n2[i, j], n2[j, i]]", "s + t2[b, n2[i, j]]",
-        "s + t2[h, n3[b, i, j]]", "s + t2[h, n2[i, j] + 1]", "s + t2[i, n2[i, j]]",
-        "s + t1[int(s)]", "s + t1[i < 2 * j ? 0 : 1]", "s + t1[i < j ? j : 0]",
-        "s + t1[max(i, 0) - j]", "s + t1[i - j > int(s) ? 0 : 1]", "s + t1[i * j - j * i]",
-        "s + t2[n2[j - i, i], 0]"}) {
+       {"s + t2[h, i // 8 - j // 8]", "s + t1[i + j]", "s + t2[n2[i, j], n2[j, i]]",
+        "s + t2[b, n2[i, j]]", "s + t2[h, n3[b, i, j]]", "s + t2[h, n2[i, j] + 1]",
+        "s + t2[i, n2[i, j]]", "s + t1[int(s)]", "s + t1[i < 2 * j ? 0 : 1]",
+        "s + t1[i < j ? j : 0]", "s + t1[max(i, 0) - j]", "s + t1[i - j > int(s) ? 0 : 1]",
+        "s + t1[i * j - j * i]", "s + t2[n2[j - i, i], 0]"}) {
     INFO(text);
-    const auto sites = read_sites(parse(Kind::kScore, text, kOperands));
-    CHECK(gradient_form(sites.back().read) == F::kAtomics);
+    CHECK(form(text) == F::kAtomics);
   }
 }
 
-TEST_CASE("several reads of an operand have one form where their sums add up") {
-  CHECK(form("s + t1[j - i] + t1[i - j]") == F::kDiagonals);
-  CHECK(form("s + t1[0] * t1[h]") == F::kBlockSums);
-  CHECK(form("s + t2[i, j] + t2[j, i]") == F::kAtomics);
-  CHECK(form("s + t1[j - i] + t1[h]") == F::kAtomics);
-  CHECK(gradient_form(std::span<const ReadSite>()) == F::kBlockSums);
+TEST_CASE("sites are those of the operands asked for, each with what sums are kept apart by") {
+  const Expr e =
+      parse(Kind::kScore, "s * t1[g] + t0 + t2[h, j - i] + t1[b] + t2[h, j - i + off]", kOperands);
+  const auto number = [&](std::string_view name) {
+    const auto found = std::ranges::find(e.operands(), name, &OperandDeclaration::name);
+    return static_cast<int>(found - e.operands().begin());
+  };
+  const OperandSet both = 1u << number("t1") | 1u << number("t2");
+  const auto sites = gradient_sites(e, both, false);
+  REQUIRE(sites.size() == 4);
+  CHECK(sites[0].operand == number("t1"));
+  CHECK(sites[0].form == F::kBlockSums);
+  CHECK((sites[0].per_kv_head && !sites[0].per_head && !sites[0].per_batch));
+  CHECK((sites[1].per_batch && !sites[1].per_kv_head));
+  CHECK(sites[2].operand == number("t2"));
+  CHECK((sites[2].per_head && !sites[2].per_batch));
+  CHECK((sites[3].per_head && sites[3].per_batch));  // off may be each batch element's own
+  CHECK(gradient_sites(e, 0, false).empty());
+  CHECK(float_operands(e) == (both | 1u << number("t0")));
+}
+
+TEST_CASE("pairs of packed sequences are added up by atomics") {
+  const Expr e = parse(Kind::kScore, "s + t2[i, j]", kOperands);
+  CHECK(gradient_sites(e, 1, false)[0].form == F::kPairs);
+  CHECK(gradient_sites(e, 1, true)[0].form == F::kAtomics);
   CHECK(std::string(name(F::kIndexTable)) == "index table");
 }
 

@@ -39,7 +39,8 @@ attnjit::Operand operand(const char* name, DType dtype, std::vector<std::int64_t
   return o;
 }
 
-std::string refusal(const ForwardArgs& args) {
+template <class Args>
+std::string refusal(const Args& args) {
   try {
     make_problem(args);
   } catch (const Error& error) {
@@ -127,6 +128,95 @@ TEST_CASE("an expression that reads off wants the diagonal named where lengths d
   CHECK_FALSE(make_problem(args).bottom_right);
 }
 
+// The backward of a call with these operands, whose gradients lie as they do where `wanted` says
+// so.
+BackwardArgs backward_call(std::string_view score, std::span<const attnjit::Operand> operands,
+                           std::vector<Tensor>& gradients, std::vector<bool> wanted) {
+  BackwardArgs args;
+  args.forward = call(score, "", operands);
+  args.forward.lse = static_cast<float*>(at(4096));
+  args.dout = args.dq = args.forward.q;
+  args.dk = args.dv = args.forward.k;
+  gradients.clear();
+  for (std::size_t n = 0; n < operands.size(); ++n) {
+    gradients.push_back(wanted[n] ? operands[n].tensor : Tensor{});
+  }
+  args.operand_gradients = gradients;
+  return args;
+}
+
+TEST_CASE("gradients of operands: those of the score are part of the family") {
+  const attnjit::Operand operands[] = {operand("x", DType::kFloat32, {4}),
+                                       operand("rel", DType::kBFloat16, {4, 1, 257}),
+                                       operand("doc", DType::kInt32, {2, 96})};
+  std::vector<Tensor> gradients;
+  BackwardArgs args = backward_call("s * x[h] + rel[h, 0, j - i] * float(doc[b, j])", operands,
+                                    gradients, {false, true, false});
+  const BackwardProblem p = make_problem(args);
+  REQUIRE(p.num_operand_gradients == 1);
+  CHECK(p.operand_gradients[0].number == 1);
+  CHECK(p.operand_gradients[0].tensor.argument == 1);
+  CHECK(p.operand_gradients[0].tensor.rank == 3);
+  CHECK(p.operand_gradients[0].tensor.strides[1] == 0);
+  CHECK(p.operand_gradients[0].tensor.strides[2] == 1);
+  CHECK(family(p).gradient_operands.of_score() == 2);
+  CHECK(family(p).gradient_operands.text() == "1");
+  CHECK(GradientOperands::parse("1") == family(p).gradient_operands);
+  CHECK(GradientOperands::parse("3,12,other").of_score() == 0x1008);
+  CHECK(describe(p).find(" grad(x1)") != std::string::npos);
+  CHECK(manifest_line(p).find(R"("grad":["x1"])") != std::string::npos);
+  args.operand_gradients = {};
+  CHECK_FALSE(family(make_problem(args)).gradient_operands.any());
+  CHECK_FALSE(same_shape(args, backward_call("s * x[h] + rel[h, 0, j - i] * float(doc[b, j])",
+                                             operands, gradients, {true, false, false})));
+}
+
+TEST_CASE("gradients of operands: what is refused names the operand") {
+  const attnjit::Operand operands[] = {operand("x", DType::kFloat32, {64, 96}),
+                                       operand("doc", DType::kInt32, {2, 96})};
+  const char* const score = "s + x[i, j] * float(doc[b, j])";
+  std::vector<Tensor> gradients;
+  BackwardArgs args = backward_call(score, operands, gradients, {true, false});
+  CHECK(refusal(args) == "");
+  args.operand_gradients = std::span(gradients).first(1);
+  CHECK(refusal(args) == "operand_gradients: 1; expected 2 (as many as operands), or none");
+  CHECK(refusal(backward_call(score, operands, gradients, {false, true})) ==
+        "operand_gradients: doc is int32, which has no gradient; expected none");
+  args = backward_call(score, operands, gradients, {true, false});
+  gradients[0].dtype = DType::kBFloat16;
+  CHECK(refusal(args) == "operand_gradients: that of x is bf16; expected fp32 (as the operand)");
+  args = backward_call(score, operands, gradients, {true, false});
+  gradients[0].shape[1] = 95;
+  CHECK(refusal(args) ==
+        "operand_gradients: axis 1 of that of x is 95; expected 96 (as the operand)");
+  args = backward_call(score, operands, gradients, {true, false});
+  gradients[0].strides[0] = 0;
+  CHECK(refusal(args).find("x: ") == 0);  // elements share memory
+  const attnjit::Operand small[] = {operand("x", DType::kFloat32, {64, 90})};
+  CHECK(refusal(backward_call("s + x[i, j]", small, gradients, {true})) ==
+        "operand_gradients: axis 1 of x is 90; expected at least 96, for its index is j (where one "
+        "element serves all, read it at 0)");
+  args = backward_call("s + x[i + j, 0]", small, gradients, {true});
+  CHECK(refusal(args) == "");
+  args.deterministic = true;
+  CHECK(refusal(args) ==
+        "operand_gradients: that of x is added up by atomics, which is not deterministic; expected "
+        "an index made of i alone, of j alone or of j - i, or table[i, j]");
+  CHECK(refusal(backward_call("s + x[int(s), 0]", small, gradients, {true})) ==
+        "operand_gradients: x is read at an index that depends on s; expected none that does");
+  const std::vector<attnjit::Operand> five = {
+      operand("x0", DType::kFloat32, {}), operand("x1", DType::kFloat32, {}),
+      operand("x2", DType::kFloat32, {}), operand("x3", DType::kFloat32, {}),
+      operand("x4", DType::kFloat32, {})};
+  CHECK(refusal(backward_call("s + x0 + x1 + x2 + x3 + x4", five, gradients,
+                              std::vector<bool>(5, true))) ==
+        "operand_gradients: that of x4 is one too many; expected at most 4");
+  const attnjit::Operand many[] = {operand("x", DType::kFloat32, {9})};
+  CHECK(refusal(backward_call("s + x[0] + x[1] + x[2] + x[3] + x[4] + x[5] + x[6] + x[7] + x[8]",
+                              many, gradients, {true})) ==
+        "operand_gradients: the score reads these operands in 9 ways; expected at most 8");
+}
+
 TEST_CASE("calls of one shape have the same expressions and operands, by any name's address") {
   const std::string name = "doc";
   const attnjit::Operand a[] = {operand("doc", DType::kInt32, {2, 96}, 4096)};
@@ -148,8 +238,8 @@ TEST_CASE("calls of one shape have the same expressions and operands, by any nam
 TEST_CASE("a manifest line names the operands by their places") {
   const attnjit::Operand operands[] = {operand("rel", DType::kFloat32, {4, 257}),
                                        operand("doc", DType::kInt32, {2, 96})};
-  const std::string line = manifest_line(
-      make_problem(call("s + rel[h, j - i]", "doc[b, i] == doc[b, j]", operands)));
+  const std::string line =
+      manifest_line(make_problem(call("s + rel[h, j - i]", "doc[b, i] == doc[b, j]", operands)));
   CHECK(line.find(R"("score":"s + x0[h, j - i]")") != std::string::npos);
   CHECK(line.find(R"("keep":"x1[b, i] == x1[b, j]")") != std::string::npos);
   CHECK(line.find(R"("operands":["x0=fp32:4,257","x1=int32:2,96"])") != std::string::npos);

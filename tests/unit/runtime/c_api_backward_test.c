@@ -14,12 +14,13 @@ static attnjit_backward_args backward_args(attnjit_forward_args* forward) {
 }
 
 static void check_layout(void) {
-  CHECK(sizeof(attnjit_backward_args) == 368);
+  CHECK(sizeof(attnjit_backward_args) == 376);
   CHECK(offsetof(attnjit_backward_args, dout) == 16);
   CHECK(offsetof(attnjit_backward_args, dlse) == 96);
   CHECK(offsetof(attnjit_backward_args, deterministic) == 344);
   CHECK(offsetof(attnjit_backward_args, dbias) == 352);
   CHECK(offsetof(attnjit_backward_args, dsink) == 360);
+  CHECK(offsetof(attnjit_backward_args, operand_gradients) == 368);
 }
 
 static void check_arguments(attnjit_context* context) {
@@ -40,7 +41,7 @@ static void check_arguments(attnjit_context* context) {
               "forward: struct_size is 0; expected 584"));
   args.struct_size = offsetof(attnjit_backward_args, dbias) - 1;
   CHECK(fails(attnjit_prepare_backward(context, &args), wrong,
-              "args: struct_size is 351; expected 368"));
+              "args: struct_size is 351; expected 376"));
 }
 
 /* Each member reaches the validation, which names it. */

@@ -97,6 +97,11 @@ struct BackwardMmaConfig {
   ATTNJIT_CONSTEXPR int dbias_shared_bytes() const {
     return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes() + rows_bytes());
   }
+  // Of the kernel of an operand's gradient: the same, or in the end a tile of sums in fp32.
+  ATTNJIT_CONSTEXPR int operand_shared_bytes() const {
+    const int sums = block_q * (block_kv + 1) * 4;
+    return dbias_shared_bytes() > sums ? dbias_shared_bytes() : sums;
+  }
 };
 
 // The rule of scores that `config` breaks, or nullptr.

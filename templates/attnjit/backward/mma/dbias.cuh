@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward/mma/sharers.cuh"
+#include "attnjit/backward/mma/tile_stages.cuh"
 
 // The kernel of dbias alone, for a bias that is shared by batch elements or heads: dS of
 // backward/mma/scores.cuh, summed over them in registers. No sum is shared by thread blocks, so its
@@ -12,12 +13,11 @@
 namespace attnjit::kernel {
 
 template <BackwardMmaConfig kConfig, class Features, class BiasGrad>
-struct BackwardDbiasMma : PlaneSharers<kConfig, Features, BiasGrad> {
+struct BackwardDbiasMma : TileStages<kConfig, PlaneSharers<kConfig, Features, BiasGrad>> {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward/mma/config.h");
-  using Base = PlaneSharers<kConfig, Features, BiasGrad>;
-  using Base::end_sharer, Base::features, Base::next_sharer, Base::params, Base::sum;
-  using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
-      typename Base::VTile;
+  using Base = TileStages<kConfig, PlaneSharers<kConfig, Features, BiasGrad>>;
+  using Base::end_sharer, Base::next_sharer, Base::params, Base::sum;
+  using typename Base::Tile;
 
   // A (batch element, head) that shares the plane and has scores in the tile; empty after the last.
   struct Job {
@@ -29,19 +29,6 @@ struct BackwardDbiasMma : PlaneSharers<kConfig, Features, BiasGrad> {
   int q_tile_index, kv_tile;
 
   using Base::Base;
-
-  ATTNJIT_DEVICE uint32 stage(int slot) const {
-    return ptx::shared_base() + slot * (kConfig.dbias_shared_bytes() / kConfig.num_stages);
-  }
-  ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
-  ATTNJIT_DEVICE DoutTile dout_tile(int slot) const { return {stage(slot) + kConfig.q_bytes()}; }
-  ATTNJIT_DEVICE KTile k_tile(int slot) const {
-    return {stage(slot) + kConfig.q_bytes() + kConfig.dout_bytes()};
-  }
-  ATTNJIT_DEVICE VTile v_tile(int slot) const {
-    return {stage(slot) + kConfig.q_bytes() + kConfig.dout_bytes() + kConfig.k_bytes()};
-  }
-  ATTNJIT_DEVICE uint32 rows(int slot) const { return stage(slot + 1) - kConfig.rows_bytes(); }
 
   ATTNJIT_DEVICE void locate() {
     kv_tile = static_cast<int>(ptx::block_index() % params.num_kv_tiles);
@@ -57,7 +44,7 @@ struct BackwardDbiasMma : PlaneSharers<kConfig, Features, BiasGrad> {
       const int batch = this->batch_of(sharer), head = this->head_of_sharer(sharer);
       this->enter_batch(batch, head);
       if (!this->load_live(head, q_tile_index).any()) continue;
-      const TileUse use = features.tile_use(batch, head, q_tile_index, kv_tile);
+      const TileUse use = this->features.tile_use(batch, head, q_tile_index, kv_tile);
       const KeyRange seen = this->keys_of(q_tile_index);
       const int first_key = kv_tile * kConfig.block_kv;
       if (use != TileUse::kSkip && seen.begin < first_key + kConfig.block_kv &&
@@ -69,35 +56,14 @@ struct BackwardDbiasMma : PlaneSharers<kConfig, Features, BiasGrad> {
   }
 
   ATTNJIT_DEVICE void load(int slot, const Job& job) {
-    if (!job.exists()) return;
-    const LiveRows live = this->load_live(job.head, q_tile_index);
-    this->template load_queries<kConfig.head_dim>(q_tile(slot), params.q, params.q_strides,
-                                                  job.head, q_tile_index, live);
-    this->template load_queries<kConfig.head_dim_v>(
-        dout_tile(slot), params.dout, params.dout_strides, job.head, q_tile_index, live);
-    this->load_rows(rows(slot), job.head, q_tile_index);
-    const KeyRange keys = this->keys_of_head();
-    this->template load_keys<kConfig.head_dim>(k_tile(slot), params.k, params.k_strides, kv_tile,
-                                               keys);
-    this->template load_keys<kConfig.head_dim_v>(v_tile(slot), params.v, params.v_strides, kv_tile,
-                                                 keys);
+    if (job.exists()) this->load_tile(slot, job.head, q_tile_index, kv_tile);
   }
 
   ATTNJIT_DEVICE void add_sharer(const Job& job, int slot) {
     this->enter_batch(job.batch, job.head);
     this->enter_tile(q_tile_index);
-    typename Base::RowNumbers lse, delta;
-    this->read_lse(lse, rows(slot));
-    this->read_delta(delta, rows(slot));
-#pragma unroll
-    for (int span = 0; span < Base::kSpans; ++span) {
-      Tile p, ds;
-      typename Base::Slopes slopes;
-      this->scores(p, slopes, q_tile(slot), k_tile(slot), kv_tile, span, job.use);
-      this->exponentiate(p, lse);
-      this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(slot), span);
-      sum[span] += ds;
-    }
+    this->for_each_span(slot, kv_tile, job.use,
+                        [&](const Tile& ds, const auto&, int span) { sum[span] += ds; });
   }
 
   ATTNJIT_DEVICE void run() {
