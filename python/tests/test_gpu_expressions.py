@@ -136,7 +136,7 @@ def test_faults_of_texts_and_operands():
     ("score", "shapes", "deterministic"),
     [
         (RELATIVE, {"rel": (H, 257)}, True),
-        ("s * sigmoid(gate) + shift[g]", {"gate": (), "shift": (HKV,)}, True),
+        ("s * sigmoid(gate) + shift[g] * float(j % 3)", {"gate": (), "shift": (HKV,)}, True),
         ("s + row[b, i] * key[h, j]", {"row": (B, L), "key": (H, L)}, True),
         ("s + pair[h, i, j] * 0.5", {"pair": (H, L, L)}, True),
         ("s + block[b, i // 64, j // 64]", {"block": (B, 5, 5)}, False),

@@ -20,13 +20,47 @@ const char* type_of(const Formula& f, int place) {
   return type == Type::kFloat ? "float" : "bool";
 }
 
-// Names as they are in functions of `level`: members of what coarser ones have computed.
-FormulaText text_at(const Formula& f, Level level) {
-  return FormulaText(f, [&f, level](int place) {
-    const Level own = f.level(place);
-    return own == level ? f.name(place) : fmt::format("{}.{}", variable(own), f.name(place));
-  });
+// The k of a row or key over 2^k that its tile knows without the lower 4 bits: 4 or more.
+std::optional<int> block_bits(const Formula& f, const expr::Node& node) {
+  const bool divides = node.is(expr::Op::kFloorDivide), shifts = node.is(expr::Op::kShiftRight);
+  if (!divides && !shifts) return std::nullopt;
+  const expr::Node &of = f.node(node.args[0]), &by = f.node(node.args[1]);
+  if (of != expr::index(expr::Index::kRow) && of != expr::index(expr::Index::kKey)) {
+    return std::nullopt;
+  }
+  std::optional<int> bits = power_of_two(by);
+  if (shifts) {
+    bits = by.is(expr::Op::kLiteral) && expr::int_value(by) < 32
+               ? std::optional(static_cast<int>(expr::int_value(by)))
+               : std::nullopt;
+  }
+  return bits && *bits >= 4 && *bits < 32 ? bits : std::nullopt;
 }
+
+// Names as they are in functions of `level`: members of what coarser ones have computed.
+class LevelText : public FormulaText {
+ public:
+  LevelText(const Formula& f, Level level)
+      : FormulaText(f,
+                    [&f, level](int place) {
+                      const Level own = f.level(place);
+                      return own == level ? f.name(place)
+                                          : fmt::format("{}.{}", variable(own), f.name(place));
+                    }),
+        level_(level) {}
+
+ protected:
+  Part part(int place) const override {
+    const bool is_along = level_ == Level::kRow || level_ == Level::kKey;
+    const std::optional<int> bits = is_along ? block_bits(f_, f_.node(place)) : std::nullopt;
+    return bits ? call(fmt::format("block_of<{}>", *bits), {"along"}) : FormulaText::part(place);
+  }
+
+ private:
+  const Level level_;
+};
+
+LevelText text_at(const Formula& f, Level level) { return {f, level}; }
 
 std::vector<int> all_places(const Formula& f) {
   std::vector<int> places(f.e.nodes().size());
@@ -71,7 +105,7 @@ std::string maker_of(const Formula& f, const char* type, Level level, const char
 }
 
 std::string function_of(const Formula& f, const PairFunction& function) {
-  const FormulaText text = text_at(f, Level::kPair);
+  const LevelText text = text_at(f, Level::kPair);
   std::vector<std::string> roots;
   for (const int root : function.roots) roots.push_back(text.text(root));
   const std::vector<int> places = at_level(f, Level::kPair, parts_of(f, function.roots));

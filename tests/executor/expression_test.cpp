@@ -134,6 +134,19 @@ TEST_CASE_FIXTURE(Mutations, "caught in expressions: a range without its upper h
                 run, {"rows fail"});
 }
 
+TEST_CASE_FIXTURE(Mutations, "caught in expressions: neighbours by their block or quad") {
+  const std::string reads = "attnjit/score/formula_reads.cuh";
+  ProblemSpec longer = kSmall;
+  longer.seqlen_q = 330;
+  longer.seqlen_kv = 290;
+  const std::string wide =
+      R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "pack_gqa": false})";
+  expect_report({reads, "(along.distance & ~15)", "0"}, {with(longer, kRanged[4]), wide},
+                {"rows fail"});
+  expect_report({reads, ".word[distance & 3]", ".word[0]"}, {with(longer, kRanged[0]), kWgmma},
+                {"rows fail"});
+}
+
 TEST_CASE("expressions: masks and scores") {
   Bench bench;
   int turn = 0;

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask
 
 from .._attention import attention
-from ._block_lists import blocks_of
-from ._operations import OPERATIONS, logical_and, logical_or
+from ._block_lists import DROPPED, PARTIAL, blocks_of
+from ._operations import OPERATIONS, logical_and, where
 from ._tracing import Tracing
 from ._value import FLOAT, INT, Value, literal
 
@@ -20,9 +20,10 @@ def _keep(tracing: Tracing, mask: BlockMask | Callable, indices: tuple[Value, ..
     b, h, i, j = indices
     floor_divide = OPERATIONS["aten::floor_divide"]
     places = (b, h, *(floor_divide(x, literal(size)) for x, size in zip((i, j), mask.BLOCK_SIZE)))
-    partial, full = blocks_of(mask)
-    kept = logical_and(tracing.read(partial, places), kept)
-    return kept if full is None else logical_or(tracing.read(full, places), kept)
+    number, is_above = tracing.read(blocks_of(mask), places), OPERATIONS["aten::gt"]
+    if mask.full_kv_num_blocks is None:
+        return logical_and(is_above(number, literal(DROPPED)), kept)
+    return is_above(number, where(kept, literal(DROPPED), literal(PARTIAL)))
 
 
 def _check(query: Tensor, key: Tensor, block_mask, enable_gqa: bool) -> None:

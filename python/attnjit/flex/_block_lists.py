@@ -1,4 +1,4 @@
-"""The lists of blocks of a BlockMask as bools."""
+"""The lists of blocks of a BlockMask as a number for each block."""
 
 import torch
 from torch import Tensor
@@ -6,8 +6,11 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from ._kept import kept
 
+# What a block's number says: that no pair is kept, that the mask's function decides, that all are kept.
+DROPPED, PARTIAL, FULL = range(3)
 
-def _dense(counts: Tensor, columns: Tensor, num_columns: int) -> Tensor:
+
+def _listed(counts: Tensor, columns: Tensor, num_columns: int) -> Tensor:
     """(B, H, rows, columns), true where a row's list has the column. What lies behind a list is not looked at."""
     place = torch.arange(columns.shape[-1], device=columns.device)
     listed = torch.where(place < counts.unsqueeze(-1), columns, num_columns).long()
@@ -15,14 +18,14 @@ def _dense(counts: Tensor, columns: Tensor, num_columns: int) -> Tensor:
     return dense[(None,) * (4 - dense.dim())][..., :num_columns]
 
 
-def blocks_of(mask: BlockMask) -> tuple[Tensor, Tensor | None]:
-    """The blocks in which its function decides, and those that are kept whole, or None without a list of them; kept for
-    as long as the mask."""
+def blocks_of(mask: BlockMask) -> Tensor:
+    """(B, H, rows, columns) int32 of the numbers above; kept for as long as the mask."""
     num_columns = max(-(-mask.seq_lengths[1] // mask.BLOCK_SIZE[1]), mask.kv_indices.shape[-1])
     lists = mask.kv_num_blocks, mask.kv_indices
-    full = None if mask.full_kv_num_blocks is None else (mask.full_kv_num_blocks, mask.full_kv_indices)
+    full = () if mask.full_kv_num_blocks is None else (mask.full_kv_num_blocks, mask.full_kv_indices)
 
     def make():
-        return _dense(*lists, num_columns), full and _dense(*full, num_columns)
+        numbers = _listed(*lists, num_columns).int() * PARTIAL
+        return numbers.masked_fill(_listed(*full, num_columns), FULL) if full else numbers
 
-    return kept(mask, (*lists, *(full or ())), make)
+    return kept(mask, (*lists, *full), make)

@@ -44,7 +44,8 @@ struct Pairs {
   }
   ATTNJIT_DEVICE Key key(int distance) const {
     const int j = first_key + distance;
-    return {j, Formula::key(params, at, head, j, {first_key, distance})};
+    const Along along = {first_key, distance, kShape.queries_in_rows()};
+    return {j, Formula::key(params, at, head, j, along)};
   }
 
   // visit(row, key, line, distance, m, n, e) for each pair. Of the rows or keys that are those of

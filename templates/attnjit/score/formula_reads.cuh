@@ -89,13 +89,24 @@ ATTNJIT_DEVICE bool read_bool(const ExpressionOperand& operand, Indices... indic
 }
 
 // A row or a key where it is an index along the ranged axis: `distance` behind `first`, which a
-// thread's rows or keys of a tile share. The compiler knows the distance.
+// thread's rows or keys of a tile share. The compiler knows the distance. quads: `first` is a
+// multiple of 4, and the thread has all four of such neighbours.
 struct Along {
   int first, distance;
+  bool quads = false;
 };
+
+// A row or a key over 2^kBits, 4 bits or more. Threads hold rows and keys so that no sum of first
+// and distance carries out of the lower 4 bits (tile/key_order.h): those of neighbours are equal
+// texts to the compiler, which then reads an element by such places once.
+template <int kBits>
+ATTNJIT_DEVICE int block_of(Along along) {
+  static_assert(kBits >= 4);
+  return ((along.first & ~15) + (along.distance & ~15)) >> kBits;
+}
 struct LinePlace {
   int64 line = 0;
-  Along along = {0, 0};
+  Along along = {0, 0, false};
 
   ATTNJIT_DEVICE void add(int64 index, int size) { line = line * size + inside(index, size); }
   ATTNJIT_DEVICE void add(Along index, int) { along = index; }
@@ -108,7 +119,9 @@ ATTNJIT_DEVICE int line_int32(const ExpressionOperand& operand, Indices... indic
   int axis = 0;
   (place.add(indices, operand.sizes[axis++]), ...);
   const int32* first = operand.lines + (place.line * operand.length + place.along.first);
-  return ptx::load_global(first + place.along.distance);
+  const int distance = place.along.distance;
+  if (place.along.quads) return ptx::load_quad(first + (distance & ~3)).word[distance & 3];
+  return ptx::load_global(first + distance);
 }
 template <class... Indices>
 ATTNJIT_DEVICE bool line_bool(const ExpressionOperand& operand, Indices... indices) {

@@ -34,6 +34,12 @@ template <class T>
 ATTNJIT_DEVICE T load_global(const T* address) {
   return read_global(address, GlobalAccess::kReadConst, "load_global");
 }
+struct alignas(16) Quad {
+  int32 word[4];
+};
+ATTNJIT_DEVICE Quad load_quad(const int32* address) {
+  return read_global(reinterpret_cast<const Quad*>(address), GlobalAccess::kReadConst, "load_quad");
+}
 template <class T>
 ATTNJIT_DEVICE T load_global_now(const T* address) {
   return read_global(address, GlobalAccess::kReadConst, "load_global_now");
