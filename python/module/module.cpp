@@ -61,7 +61,7 @@ PyMethodDef methods[] = {
      "None)"},
     {"backward", as_method(backward), METH_FASTCALL,
      "backward(context, " ATTNJIT_INPUTS ", out, lse, dout, dlse, need_dbias, need_dsink, "
-                                         "deterministic, gradients of read or None) -> (dq, "
+     "deterministic, gradients of read or None) -> (dq, "
      "dk, dv, dbias or None, dsink or None)"},
     {"enqueue_forward", as_method(enqueue_forward), METH_FASTCALL,
      "enqueue_forward(context, " ATTNJIT_INPUTS ", out, lse, max_logits, stream or None)"},

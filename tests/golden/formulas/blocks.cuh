@@ -24,12 +24,12 @@ struct KeepFormula {
   }
   template <class Params>
   ATTNJIT_DEVICE static Row row(const Params& params, const Place& at, const Head& head, int i, Along along) {
-    const auto v0 = i >> 7;
+    const auto v0 = block_of<7>(along);
     return {v0};
   }
   template <class Params>
   ATTNJIT_DEVICE static Key key(const Params& params, const Place& at, const Head& head, int j, Along along) {
-    const auto v1 = j >> 6;
+    const auto v1 = block_of<6>(along);
     return {v1};
   }
   template <class Params>
