@@ -17,7 +17,7 @@ inline constexpr int kMaxOperands = 16;
 
 /// An expression: a value that is shared, never changed. Its nodes lie in one order, arguments
 /// before what uses them and the root last, with equal subexpressions as one node. Operands are
-/// numbered in the order in which the text names them. build.hpp has the operators.
+/// numbered in the order in which the text names them.
 class Expr {
  public:
   template <std::same_as<bool> T>

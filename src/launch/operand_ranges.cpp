@@ -7,6 +7,7 @@
 
 #include "attnjit/error.hpp"
 #include "launch/bit_mask.hpp"
+#include "launch/grid.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -54,7 +55,9 @@ OperandRangesLayout operand_ranges_layout(const std::vector<codegen::RangedAxis>
                             "all together, each as long as the rows or keys",
                             kMost * kRange));
   }
-  const std::int64_t lines = ranges * static_cast<std::int64_t>(sizeof(kernel::IntRange));
+  // Kernels read four elements of a line at a time.
+  const std::int64_t lines = static_cast<std::int64_t>(
+      align_up(static_cast<std::size_t>(ranges) * sizeof(kernel::IntRange)));
   return {.length = static_cast<std::int32_t>(length),
           .ranges = ranges,
           .lines = lines,

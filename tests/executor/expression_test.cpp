@@ -31,7 +31,7 @@ const std::string kPacked =
 
 // Several tiles of rows and keys, the last ones cut.
 const ProblemSpec kSmall = {
-    .batch = 2, .heads_q = 4, .heads_kv = 2, .seqlen_q = 150, .seqlen_kv = 170, .head_dim = 64};
+    .batch = 2, .heads_q = 2, .heads_kv = 1, .seqlen_q = 150, .seqlen_kv = 170, .head_dim = 32};
 
 struct Said {
   const char* score;

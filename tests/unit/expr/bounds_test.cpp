@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "expr/build.hpp"
 #include "expr/parse.hpp"
 #include "expr/print.hpp"
+#include "unit/expr/build.hpp"
 #include "unit/expr/random_values.hpp"
 
 using namespace attnjit;

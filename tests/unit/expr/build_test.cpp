@@ -1,5 +1,5 @@
 // Expressions written in C++: their nodes, their types, their limits.
-#include "expr/build.hpp"
+#include "unit/expr/build.hpp"
 
 #include <doctest/doctest.h>
 

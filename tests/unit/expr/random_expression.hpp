@@ -4,9 +4,9 @@
 #include <random>
 #include <vector>
 
-#include "expr/build.hpp"
 #include "expr/make.hpp"
 #include "expr/operations.hpp"
+#include "unit/expr/build.hpp"
 
 namespace attnjit::expr::test {
 

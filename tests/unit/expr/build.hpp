@@ -1,21 +1,40 @@
 #pragma once
-// Expressions written in C++:
+// Trees of expressions written in C++, which tests compare with those of texts:
 //   using namespace attnjit::expr::symbols;
 //   const Operand rel = operand("rel", Type::kFloat, 2);
 //   const Expr score = 50.f * tanh(s / 50.f) + rel(h, clamp(j - i, -128, 128) + 128);
 // Functions and operators throw Error(kInvalidProblem) for types that they do not take, and for an
 // expression beyond kMaxDepth or kMaxSize.
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "attnjit/error.hpp"
 #include "expr/expr.hpp"
+#include "expr/make.hpp"
 
 namespace attnjit::expr {
+
+/// What `place` of `graph` is; within the limits of expressions.
+inline Expr finish(const Graph& graph, int place) {
+  if (const std::string why = graph.why_too_large(place); !why.empty()) {
+    throw Error(ErrorKind::kInvalidProblem, why);
+  }
+  return graph.finish(place);
+}
+inline std::vector<int> import_all(Graph& graph, const std::vector<Expr>& args) {
+  std::vector<int> places;
+  places.reserve(args.size());
+  for (const Expr& arg : args) places.push_back(graph.import(arg).back());
+  return places;
+}
 
 /// A named tensor; its call operator reads an element: rel(h, j - i).
 class Operand {
  public:
-  explicit Operand(OperandDeclaration declaration);
+  explicit Operand(OperandDeclaration declaration) : declaration_(std::move(declaration)) {
+    check_declarations({&declaration_, 1});
+  }
 
   template <class... Indices>
   Expr operator()(const Indices&... indices) const {
@@ -24,16 +43,25 @@ class Operand {
   const OperandDeclaration& declaration() const { return declaration_; }
 
  private:
-  Expr read(const std::vector<Expr>& indices) const;
+  Expr read(const std::vector<Expr>& indices) const {
+    Graph graph;
+    const int number = graph.operand(declaration_);
+    return finish(graph, make_read(graph, number, import_all(graph, indices)));
+  }
 
   OperandDeclaration declaration_;
 };
 
 /// Throws Error(kInvalidProblem) for a name or rank that check_declarations() refuses.
-Operand operand(std::string name, Type type, int rank);
+inline Operand operand(std::string name, Type type, int rank) {
+  return Operand({std::move(name), type, rank});
+}
 
 /// An operation over expressions.
-Expr build(Op op, const std::vector<Expr>& args);
+inline Expr build(Op op, const std::vector<Expr>& args) {
+  Graph graph;
+  return finish(graph, make(graph, op, import_all(graph, args)));
+}
 
 /// A leaf that is an expression where one is wanted.
 struct Symbol {
