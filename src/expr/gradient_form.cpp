@@ -137,9 +137,10 @@ GradientForm gradient_form(const Expr& read) {
   return is_by_index_table(read) ? GradientForm::kIndexTable : GradientForm::kAtomics;
 }
 
-std::vector<GradientSite> gradient_sites(const Expr& score, OperandSet operands, bool packed) {
-  constexpr Uses kOfBatch = use_of(Index::kBatch) | use_of(Index::kOffset) |
-                            use_of(Index::kNumQueries) | use_of(Index::kNumKeys);
+std::vector<GradientSite> gradient_sites(const Expr& score, OperandSet operands, Lengths lengths) {
+  constexpr Uses kOfLengths =
+      use_of(Index::kOffset) | use_of(Index::kNumQueries) | use_of(Index::kNumKeys);
+  const Uses of_batch = use_of(Index::kBatch) | (lengths == Lengths::kShared ? 0 : kOfLengths);
   std::vector<GradientSite> sites;
   for (const ReadSite& site : read_sites(score)) {
     const auto found = std::ranges::find(score.operands(), site.operand, &OperandDeclaration::name);
@@ -148,12 +149,12 @@ std::vector<GradientSite> gradient_sites(const Expr& score, OperandSet operands,
     const Uses used = uses(site.read);
     const bool per_head = (used & use_of(Index::kHeadQ)) != 0;
     const GradientForm form = gradient_form(site.read);
-    const bool any_place = packed && form == GradientForm::kPairs;
+    const bool any_place = lengths == Lengths::kPacked && form == GradientForm::kPairs;
     sites.push_back({.operand = number,
                      .read = site.read,
                      .factor = site.factor,
                      .form = any_place ? GradientForm::kAtomics : form,
-                     .per_batch = (used & kOfBatch) != 0,
+                     .per_batch = (used & of_batch) != 0,
                      .per_head = per_head,
                      .per_kv_head = !per_head && (used & use_of(Index::kHeadKv)) != 0});
   }

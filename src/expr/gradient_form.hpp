@@ -30,8 +30,8 @@ struct GradientSite {
   Expr read;    ///< the read alone
   Expr factor;  ///< the derivative of the score by it
   GradientForm form;
-  // What the index depends on besides, and sums are kept apart by.
-  bool per_batch;    ///< b, or lengths that batch elements may have of their own
+  // Dependences of the index by which sums are kept apart.
+  bool per_batch;    ///< on b, or on lengths that batch elements have of their own
   bool per_head;     ///< h
   bool per_kv_head;  ///< g, and not h
 };
@@ -39,10 +39,17 @@ struct GradientSite {
 /// A bit per operand of an expression, 1 << number.
 using OperandSet = std::uint32_t;
 
+/// The numbers of rows and keys of a batch element.
+enum class Lengths {
+  kShared,  ///< all have those of the tensors
+  kOwn,     ///< each has its own
+  kPacked,  ///< the same, and no axis of an operand is as long as all of them
+};
+
 /// The sites of `operands` in a score: of one after another in their order, each in that of the
-/// text. An operand that the score does not depend on has none. `packed`: sequences are, whose
-/// lengths are not compared with the axes of pairs.
-std::vector<GradientSite> gradient_sites(const Expr& score, OperandSet operands, bool packed);
+/// text. An operand that the score does not depend on has none. Pairs of packed sequences are
+/// added up by atomics.
+std::vector<GradientSite> gradient_sites(const Expr& score, OperandSet operands, Lengths lengths);
 
 /// The float operands of an expression.
 OperandSet float_operands(const Expr& e);

@@ -119,8 +119,10 @@ void check_operand_gradients(const BackwardArgs& args, BackwardProblem& p) {
     if (number >= 0) in_score |= expr::OperandSet{1} << number;
   }
   if (in_score == 0) return;
+  // No check depends on planes, which is all that kOwn and kShared differ in.
   const std::vector<GradientSite> sites =
-      expr::gradient_sites(p.forward.score->expression, in_score, p.forward.packed);
+      expr::gradient_sites(p.forward.score->expression, in_score,
+                           p.forward.packed ? expr::Lengths::kPacked : expr::Lengths::kOwn);
   if (sites.size() > kMaxGradientSites) {
     reject("operand_gradients: the score reads these operands in {} ways; expected at most {}",
            sites.size(), kMaxGradientSites);

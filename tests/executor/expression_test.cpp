@@ -235,7 +235,7 @@ std::vector<std::string> random_gradients(const ProblemSpec& spec) {
   std::vector<std::string> names;
   std::size_t sites = 0;
   for (std::size_t n = 0; n < e.operands().size() && names.size() < 4; ++n) {
-    const auto own = expr::gradient_sites(e, expr::OperandSet{1} << n, false);
+    const auto own = expr::gradient_sites(e, expr::OperandSet{1} << n, expr::Lengths::kShared);
     const bool allowed = std::ranges::all_of(own, [](const expr::GradientSite& site) {
       return (expr::uses(site.read) & expr::kUsesScore) == 0 &&
              site.form != expr::GradientForm::kPairs;  // whose sizes are those of the problem

@@ -41,8 +41,19 @@ std::string policy(GradientForm form) {
 
 std::vector<expr::GradientSite> gradient_sites(const BackwardFamily& f) {
   if (f.gradient_operands.of_score() == 0) return {};
-  return expr::gradient_sites(f.scores.score->expression, f.gradient_operands.of_score(),
-                              f.scores.packed);
+  const expr::Lengths lengths = f.scores.packed    ? expr::Lengths::kPacked
+                                : f.scores.seqlens ? expr::Lengths::kOwn
+                                                   : expr::Lengths::kShared;
+  return expr::gradient_sites(f.scores.score->expression, f.gradient_operands.of_score(), lengths);
+}
+
+constexpr BackwardTile square_tile(int block, int num_warps, int query_warps, int min_blocks) {
+  return {.block_q = block,
+          .block_kv = block,
+          .num_stages = 1,
+          .num_warps = num_warps,
+          .query_warps = query_warps,
+          .min_blocks = min_blocks};
 }
 
 // Square tiles, so that diagonals go through their corners. Of 64 by 64 with 4 warps an SM holds
@@ -51,28 +62,11 @@ std::vector<expr::GradientSite> gradient_sites(const BackwardFamily& f) {
 // columns 4.10, 4.53, 4.24 and 4.17 (a whole backward with a relative table, 8192 rows, H100,
 // 2026-11-27).
 kernel::BackwardMmaConfig operand_gradient_config(const BackwardFamily& f, const Arch& arch) {
-  constexpr BackwardTile kNarrow{.block_q = 64,
-                                 .block_kv = 64,
-                                 .num_stages = 1,
-                                 .num_warps = 4,
-                                 .query_warps = 2,
-                                 .min_blocks = 2};
-  constexpr BackwardTile kWide{.block_q = 64,
-                               .block_kv = 64,
-                               .num_stages = 1,
-                               .num_warps = 8,
-                               .query_warps = 4,
-                               .min_blocks = 1};
-  constexpr BackwardTile kSmall{.block_q = 32,
-                                .block_kv = 32,
-                                .num_stages = 1,
-                                .num_warps = 2,
-                                .query_warps = 2,
-                                .min_blocks = 1};
   const bool wide = std::max(f.scores.head_dim, f.scores.head_dim_v) > 128;
-  const kernel::BackwardMmaConfig config = backward_mma_config(f, wide ? kWide : kNarrow, false);
+  const BackwardTile tile = wide ? square_tile(64, 8, 4, 1) : square_tile(64, 4, 2, 2);
+  const kernel::BackwardMmaConfig config = backward_mma_config(f, tile, false);
   const bool fits = config.operand_shared_bytes() <= arch.shared_bytes_per_block;
-  return fits ? config : backward_mma_config(f, kSmall, false);
+  return fits ? config : backward_mma_config(f, square_tile(32, 2, 2, 1), false);
 }
 
 Source render_operand_gradient(const kernel::BackwardMmaConfig& config,
@@ -85,12 +79,8 @@ Source render_operand_gradient(const kernel::BackwardMmaConfig& config,
                      .policies = {policy(site.form)},
                      .formulas = site_formula(*family.scores.score, site.read),
                      .slope = &site.factor};
-  const BackwardTile tile{.block_q = config.block_q,
-                          .block_kv = config.block_kv,
-                          .num_stages = config.num_stages,
-                          .num_warps = config.num_warps,
-                          .query_warps = config.query_warps,
-                          .min_blocks = config.min_blocks};
+  const BackwardTile tile =
+      square_tile(config.block_q, config.num_warps, config.query_warps, config.min_blocks);
   return render_backward_mma(std::move(kernel), config, family, tile, templates);
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("scores have canonical texts, derivatives and gradient forms") {
     CHECK(same(parse_canonical(Kind::kScore, score.canonical), e));
     CHECK(canonical_text(derivative_by_score(e)) == score.by_score);
     std::vector<GradientForm> forms;
-    for (const GradientSite& site : gradient_sites(e, float_operands(e), false)) {
+    for (const GradientSite& site : gradient_sites(e, float_operands(e), Lengths::kShared)) {
       forms.push_back(site.form);
     }
     CHECK(forms == score.forms);

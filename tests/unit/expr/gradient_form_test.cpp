@@ -97,7 +97,7 @@ TEST_CASE("sites are those of the operands asked for, each with what sums are ke
     return static_cast<int>(found - e.operands().begin());
   };
   const OperandSet both = 1u << number("t1") | 1u << number("t2");
-  const auto sites = gradient_sites(e, both, false);
+  const auto sites = gradient_sites(e, both, Lengths::kOwn);
   REQUIRE(sites.size() == 4);
   CHECK(sites[0].operand == number("t1"));
   CHECK(sites[0].form == F::kBlockSums);
@@ -105,15 +105,16 @@ TEST_CASE("sites are those of the operands asked for, each with what sums are ke
   CHECK((sites[1].per_batch && !sites[1].per_kv_head));
   CHECK(sites[2].operand == number("t2"));
   CHECK((sites[2].per_head && !sites[2].per_batch));
-  CHECK((sites[3].per_head && sites[3].per_batch));  // off may be each batch element's own
-  CHECK(gradient_sites(e, 0, false).empty());
+  CHECK((sites[3].per_head && sites[3].per_batch));  // off is each batch element's own
+  CHECK_FALSE(gradient_sites(e, both, Lengths::kShared)[3].per_batch);
+  CHECK(gradient_sites(e, 0, Lengths::kShared).empty());
   CHECK(float_operands(e) == (both | 1u << number("t0")));
 }
 
 TEST_CASE("pairs of packed sequences are added up by atomics") {
   const Expr e = parse(Kind::kScore, "s + t2[i, j]", kOperands);
-  CHECK(gradient_sites(e, 1, false)[0].form == F::kPairs);
-  CHECK(gradient_sites(e, 1, true)[0].form == F::kAtomics);
+  CHECK(gradient_sites(e, 1, Lengths::kOwn)[0].form == F::kPairs);
+  CHECK(gradient_sites(e, 1, Lengths::kPacked)[0].form == F::kAtomics);
   CHECK(std::string(name(F::kIndexTable)) == "index table");
 }
 

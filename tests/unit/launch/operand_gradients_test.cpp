@@ -1,0 +1,78 @@
+// Steps and memory of the gradients of operands.
+#include "launch/operand_gradients.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "instance/call_args.hpp"
+#include "launch/backward_arguments.hpp"
+#include "launch/tensor_maps.hpp"
+#include "tuner/config_zero.hpp"
+#include "unit/forward_fixtures.hpp"
+
+namespace attnjit::launch::operand_gradients_test {
+namespace {
+
+// A backward with the gradient of `x`, on a device of 132 SMs.
+struct Planned {
+  Planned(const char* score, std::vector<const char*> operands, std::int64_t rows)
+      : spec{.batch = 2,
+             .heads_q = 4,
+             .heads_kv = 4,
+             .seqlen_q = rows,
+             .seqlen_kv = rows,
+             .head_dim = 64,
+             .score = score,
+             .backward = true,
+             .grad = {"x"}} {
+    spec.diagonal = Diagonal::kTopLeft;
+    for (const char* text : operands) spec.operands.push_back(instance::parse_operand(text));
+    const instance::ShapeCall call(spec);
+    problem = problem::make_problem(call.backward());
+    const codegen::Arch& arch = codegen::find_arch("sm_90a");
+    const auto tunables = tuner::config_zero(problem::plan_key(problem), arch);
+    plan = make_backward_plan_spec(problem::family(problem), tunables, arch, {});
+    layout = workspace_layout(plan, problem);
+    const BackwardArguments arguments(plan, problem, call.backward(), layout,
+                                      test::fake_address(30), launch::encode_nothing);
+    slices_run = arguments.runs(BackwardStep::kOperandSlices);
+    sums_run = arguments.runs(BackwardStep::kOperandSum);
+  }
+
+  instance::ProblemSpec spec;
+  problem::BackwardProblem problem;
+  BackwardPlanSpec plan;
+  BackwardLayout layout;
+  bool slices_run, sums_run;
+};
+
+TEST_CASE("short lists are added up at once, long ones slice by slice") {
+  const Planned few("s + x[h]", {"x=fp32:h"}, 128);
+  CHECK(few.layout.slices[0].slices == 1);
+  CHECK_FALSE(few.slices_run);
+  CHECK(few.sums_run);
+  const Planned many("s + x[n[i, j]]", {"x=fp32:9", "n=int32:q,k"}, 1024);
+  CHECK(many.layout.slices[0].slices > 1);
+  CHECK(many.slices_run);
+  CHECK(many.sums_run);
+}
+
+TEST_CASE("sums of diagonals take at most 32 bytes of a row and key of each head") {
+  for (const std::int64_t rows : {1024, 8192}) {
+    const Planned each("s + x[h, j - i]", {"x=fp32:h,99"}, rows);
+    const SiteLayout& site = each.layout.sites[0];
+    CHECK(site.batches == 1);
+    CHECK(site.heads == 4);
+    CHECK(site.entries * 9 <= 32 * 2 * 4 * (rows + rows));
+  }
+}
+
+TEST_CASE("batch elements have sums of their own where the index tells them apart") {
+  CHECK(Planned("s + x[j - i + off]", {"x=fp32:99"}, 128).layout.sites[0].batches == 1);
+  CHECK(Planned("s + x[b, j - i]", {"x=fp32:b,99"}, 128).layout.sites[0].batches == 2);
+}
+
+}  // namespace
+}  // namespace attnjit::launch::operand_gradients_test
