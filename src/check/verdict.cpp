@@ -133,8 +133,10 @@ reference::Rows affordable_rows(const instance::ProblemSpec& spec, double budget
 reference::Planes affordable_planes(const instance::ProblemSpec& spec, double budget) {
   constexpr double kProducts = 5;  // of the size that out takes: S twice, dP, dS and P
   const std::int64_t batch = spec.tensor_batch();
-  const bool join_batches = spec.want_dsink || (spec.want_dbias && spec.bias[0] == '1');
-  const bool join_heads = spec.want_dbias && spec.bias[1] == '1';
+  // The reference has gradients of operands where it has all planes.
+  const bool join_all = !spec.grad.empty();
+  const bool join_batches = join_all || spec.want_dsink || (spec.want_dbias && spec.bias[0] == '1');
+  const bool join_heads = join_all || (spec.want_dbias && spec.bias[1] == '1');
   const std::int64_t batches = join_batches ? batch : 1;  // of one set
   const std::int64_t heads = join_heads ? spec.heads_kv : 1;
   const std::int64_t head_sets = spec.heads_kv / heads;

@@ -50,7 +50,8 @@ BackwardVerdict judge_backward(const instance::HostProblem& problem,
 reference::Rows affordable_rows(const instance::ProblemSpec& spec, double budget);
 
 /// Planes to check, chosen in the same way. Planes that add to the same rows of a wanted dbias are
-/// taken together, and at least two such sets are, even if they cost more than the budget.
+/// taken together, and at least two such sets are, even if they cost more than the budget; so are
+/// all planes where gradients of operands are wanted.
 reference::Planes affordable_planes(const instance::ProblemSpec& spec, double budget);
 
 }  // namespace attnjit::check

@@ -1,3 +1,5 @@
+#include "reference/backward.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <utility>
 
 #include "check/verdict.hpp"
-#include "reference/backward.hpp"
 #include "tensor/fill.hpp"
 #include "tensor/half.hpp"
 #include "unit/instance_specs.hpp"
@@ -227,6 +228,10 @@ TEST_CASE("affordable planes keep to the budget and to whole rows of dbias") {
   CHECK(rows.size() == 2 * 8);
   for (const auto& [batch, head] : rows) CHECK(rows.count({batch, 7 - head}) == 1);
   spec.bias = "11qk";
+  CHECK(affordable_planes(spec, 1).all);
+  spec.want_dbias = false;
+  CHECK_FALSE(affordable_planes(spec, 1).all);
+  spec.grad = {"x"};  // the reference has this gradient of all planes or not at all
   CHECK(affordable_planes(spec, 1).all);
 }
 
