@@ -1,7 +1,7 @@
 #include "problem/backward_problem.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <charconv>
 
 #include "problem/operand_gradient_checks.hpp"
 #include "problem/order_checks.hpp"
@@ -136,12 +136,21 @@ GradientOperands::GradientOperands(expr::OperandSet of_score, bool others)
 }
 
 GradientOperands GradientOperands::parse(std::string_view text) {
-  for (expr::OperandSet bits = 0; bits < 2 * kOthers; ++bits) {
-    if (std::popcount(bits) > static_cast<int>(kMaxOperandGradients) + 1) continue;
-    const GradientOperands each(bits & ~kOthers, (bits & kOthers) != 0);
-    if (each.text() == text) return each;
+  expr::OperandSet of_score = 0;
+  bool others = false;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    int number = expr::kMaxOperands;
+    std::from_chars(word.data(), word.data() + word.size(), number);
+    if (number >= 0 && number < expr::kMaxOperands) of_score |= expr::OperandSet{1} << number;
+    others |= word == "other";
   }
-  reject("gradient_operands: '{}'; expected numbers of operands such as 0,3", text);
+  const GradientOperands result(of_score, others);
+  if (result.text() != text) {
+    reject("gradient_operands: '{}'; expected numbers of operands such as 0,3", text);
+  }
+  return result;
 }
 
 BackwardProblem make_problem(const BackwardArgs& args) {

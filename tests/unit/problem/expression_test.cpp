@@ -163,6 +163,11 @@ TEST_CASE("gradients of operands: those of the score are part of the family") {
   CHECK(family(p).gradient_operands.text() == "1");
   CHECK(GradientOperands::parse("1") == family(p).gradient_operands);
   CHECK(GradientOperands::parse("3,12,other").of_score() == 0x1008);
+  CHECK(GradientOperands::parse("other").any());
+  for (const char* wrong : {"3,1", "16", "1,", "x", "-1", "1,1", "other,1"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(GradientOperands::parse(wrong), Error);
+  }
   CHECK(describe(p).find(" grad(x1)") != std::string::npos);
   CHECK(manifest_line(p).find(R"("grad":["x1"])") != std::string::npos);
   args.operand_gradients = {};
