@@ -38,7 +38,7 @@ struct DenseAxes {
   }
 };
 
-// Where pairs lie in a dense gradient, whose axes are indices or fixed.
+// Sets the strides of pairs in a dense gradient, whose axes are indices or fixed.
 void set_pair_strides(const GradientSite& site, const problem::ExpressionOperand& operand,
                       kernel::OperandGradientParams& params) {
   const DenseAxes dense(operand);
@@ -159,7 +159,7 @@ SliceLayout slice_layout(const problem::OperandGradient& gradient,
 
 namespace {
 
-// Lists of one gradient in a kernel's parameters, and other sums too unless `lists_alone`.
+// Adds lists of one gradient, sums at their elements, or both to a kernel's parameters.
 void add_sources(const OperandSums& sums, std::int32_t operand, int number, bool lists, bool others,
                  kernel::OperandSumParams& params) {
   for (std::size_t n = 0; n < sums.sites.size(); ++n) {

@@ -30,8 +30,8 @@ struct BiasGradient {
 /// Operands with gradients of a call at most, and places where its score reads them.
 inline constexpr std::size_t kMaxOperandGradients = 4, kMaxGradientSites = 8;
 
-/// Which operands of expressions have gradients. A set of numbers, that has a text beside so that
-/// records name it where it is not empty.
+/// The operands of expressions that have gradients: a set of numbers, with a text so that records
+/// name it where it is not empty.
 class GradientOperands {
  public:
   GradientOperands() = default;

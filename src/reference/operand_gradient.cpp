@@ -52,7 +52,7 @@ void add_to(std::vector<double>& sums, const std::vector<Real>& more) {
   for (std::size_t n = 0; n < sums.size(); ++n) sums[n] += more[n];
 }
 
-// What one read adds to the gradient of its operand.
+// The share of one read in the gradient of its operand.
 template <typename Real>
 class SiteSolver {
  public:
@@ -76,7 +76,7 @@ class SiteSolver {
   }
 
  private:
-  // What a pair takes of delta to an element.
+  // The weight with which a pair takes delta to an element.
   struct Weight {
     std::int64_t row;
     std::size_t element;

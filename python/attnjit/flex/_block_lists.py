@@ -6,7 +6,7 @@ from torch.nn.attention.flex_attention import BlockMask
 
 from ._kept import kept
 
-# What a block's number says: that no pair is kept, that the mask's function decides, that all are kept.
+# Numbers of blocks: no pair is kept, the mask's function decides, all are kept.
 DROPPED, PARTIAL, FULL = range(3)
 
 

@@ -50,7 +50,7 @@ std::vector<std::string> facts(const problem::Problem& problem, bool packs_heads
   return lines;
 }
 
-// How one read of an operand adds to its gradient, and the memory of that.
+// The form in which one read of an operand adds to its gradient, and the memory of that.
 std::string gradient_facts(const expr::GradientSite& site, const launch::SiteLayout& layout,
                            const problem::BackwardProblem& problem,
                            std::span<const Operand> operands) {

@@ -21,7 +21,7 @@ Source render_operand_gradient(const kernel::BackwardMmaConfig& config,
                                const problem::BackwardFamily& family,
                                const expr::GradientSite& site, const TemplateSet& templates);
 
-/// What attn_bwd_operand writes of a line of tiles.
+/// The list that attn_bwd_operand writes of a line of tiles.
 struct SiteLists {
   int entries = 0;  ///< of the list; 0: sums at their elements, which are 0 at first
   int lines(int q_tiles, int kv_tiles) const;  ///< of a plane

@@ -7,7 +7,7 @@ namespace attnjit::kernel {
 // Neighbours in a list of sums that share a range of elements: a warp reads them at once.
 inline constexpr int kListChunk = 32;
 
-// Where a kernel puts what one read of an operand adds to the operand's gradient. Elements of the
+// The place of what one read of an operand adds to the operand's gradient. Elements of the
 // gradient are numbered as they follow one another in a dense tensor.
 //
 // Lists hold sums and the elements that they belong to, -1 for none:

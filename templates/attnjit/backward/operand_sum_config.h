@@ -16,7 +16,7 @@ struct OperandSumConfig {
   ATTNJIT_CONSTEXPR int shared_bytes() const { return num_warps * num_elements * 4; }
 };
 
-// What a kernel has written by OperandGradientParams.
+// A list or sums that a kernel has written by OperandGradientParams.
 struct OperandSumSource {
   const float* values;
   const int32* elements;  // null: values are [copies][element]

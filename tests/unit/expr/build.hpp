@@ -15,7 +15,7 @@
 
 namespace attnjit::expr {
 
-/// What `place` of `graph` is; within the limits of expressions.
+/// The node at `place` of `graph`, within the limits of expressions.
 inline Expr finish(const Graph& graph, int place) {
   if (const std::string why = graph.why_too_large(place); !why.empty()) {
     throw Error(ErrorKind::kInvalidProblem, why);

@@ -25,7 +25,7 @@ const ProblemSpec kSpec = {.batch = 2,
                            .backward = true,
                            .want_dlse = true};
 
-// What dout and dlse make of the outputs, whose derivative the gradient is.
+// The sum that dout and dlse make of the outputs, whose derivative the gradient is.
 double loss(const HostProblem& problem) {
   const BackwardArgs args = problem.backward_args();
   const auto result = forward(args.forward, Arithmetic::kExact, Rows::every(), 1);
