@@ -6,6 +6,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
+#include "attnjit/prepass/clear_count_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
@@ -45,6 +46,11 @@ constexpr auto fields(const ForwardCombineConfig*) {
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim_v", &C::head_dim_v},
       base::Field{"num_warps", &C::num_warps}, base::Field{"row_max", &C::row_max});
+}
+
+constexpr auto fields(const ClearCountConfig*) {
+  using C = ClearCountConfig;
+  return base::fields_of<C>(base::Field{"num_warps", &C::num_warps});
 }
 
 constexpr auto fields(const MaxLogitsConfig*) {

@@ -33,6 +33,12 @@ std::optional<kernel::OperandRangesConfig> operand_ranges_config(
   return kernel::OperandRangesConfig{.num_warps = 8};
 }
 
+std::optional<kernel::ClearCountConfig> clear_count_config(const ForwardFacts& forward,
+                                                           bool has_prepass) {
+  if (!forward.plans_work || has_prepass) return std::nullopt;
+  return kernel::ClearCountConfig{.num_warps = 1};
+}
+
 std::optional<kernel::PackedOrderConfig> packed_order_config(const Family& family,
                                                              const ForwardFacts& forward) {
   if (!family.packed || !forward.persistent) return std::nullopt;

@@ -8,6 +8,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
+#include "attnjit/prepass/clear_count_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
@@ -28,6 +29,10 @@ kernel::MaskToBitsConfig mask_to_bits_config(const problem::MaskKey& key);
 /// The prepass that finds the ranges of operands of a keep expression; none where `axes` is empty.
 std::optional<kernel::OperandRangesConfig> operand_ranges_config(
     const std::vector<RangedAxis>& axes);
+/// The prepass that clears the counter of work that a forward takes; none where it counts none, or
+/// another prepass clears it.
+std::optional<kernel::ClearCountConfig> clear_count_config(const ForwardFacts& forward,
+                                                           bool has_prepass);
 /// The kernel that adds up the gradients of operands.
 kernel::OperandSumConfig operand_sum_config();
 /// The kernel that orders the blocks of rows of packed sequences; none where the forward numbers

@@ -62,6 +62,11 @@ Source render_operand_sums(const kernel::OperandSumConfig& config, const Templat
                 fmt::format("operand_sums | w{}", config.num_warps), config, kThreads, templates);
 }
 
+Source render_clear_count(const kernel::ClearCountConfig& config, const TemplateSet& templates) {
+  return render({"clear_count", "prepass/clear_count.cuh", "clear_count", "ClearCount"},
+                "clear_count", config, kThreads, templates);
+}
+
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates) {
   return render({"packed_order", "prepass/packed_order.cuh", "packed_order", "PackedOrder"},
                 fmt::format("packed_order q{} heads{}{}", config.block_q, config.pack_gqa_heads,

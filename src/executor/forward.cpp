@@ -36,6 +36,10 @@ void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const 
                  values.mask_to_bits.words, TensorRole::kOutput);
   }
   add_operand_ranges(memory, plan, values.operand_ranges, problem);
+  if (values.forward.work_taken != nullptr) {
+    add_array(memory, "work taken", values.forward.work_taken, 1, sizeof(kernel::uint32),
+              TensorRole::kOutput);
+  }
   if (plan.packed_order && arguments.runs(launch::ForwardStep::kPackedOrder)) {
     const kernel::PackedWork& work = values.packed_order.work;
     add_array(memory, "order", work.tiles, std::int64_t{layout.grid.q_tiles} + 1,

@@ -65,6 +65,9 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
     limit_blocks(ForwardStep::kForward, static_cast<unsigned>(spec.block_slots));
     const auto blocks = static_cast<kernel::int32>(shape(ForwardStep::kForward).grid[0]);
     share_out_work(problem, layout.grid, blocks, values_.forward);
+    // One round has no places to take.
+    const bool counts = spec.counts_work() && layout.grid.blocks() > blocks;
+    set_count(counts ? reinterpret_cast<kernel::uint32*>(base + layout.work_taken) : nullptr);
     if (spec.packed_order) set_order(problem, layout, blocks, base);
   }
   list_parameters(spec);
@@ -174,6 +177,14 @@ void ForwardArguments::set_order(const problem::Problem& problem, const Workspac
 }
 
 // Thread blocks stay on their SMs. Batch elements that share a plane of the bias follow each other.
+void ForwardArguments::set_count(kernel::uint32* work_taken) {
+  values_.forward.work_taken = work_taken;
+  values_.mask_to_bits.work_taken = work_taken;
+  values_.operand_ranges.work_taken = work_taken;
+  values_.clear_count.count = work_taken;
+  if (work_taken != nullptr) set_shape(ForwardStep::kClearCount, 1);
+}
+
 void ForwardArguments::share_out_planes(const ForwardPlanSpec& spec,
                                         const problem::Problem& problem) {
   limit_blocks(ForwardStep::kForward, static_cast<unsigned>(spec.block_slots));
@@ -197,6 +208,7 @@ void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
   }
   list(ForwardStep::kMaskToBits, {&values_.mask_to_bits});
   list(ForwardStep::kOperandRanges, {&values_.operand_ranges});
+  list(ForwardStep::kClearCount, {&values_.clear_count});
   list(ForwardStep::kPackedOrder, {&values_.packed_order});
   list(ForwardStep::kCombine, {&values_.combine});
   list(ForwardStep::kMaxLogits, {&values_.max_logits});

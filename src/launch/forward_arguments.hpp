@@ -3,6 +3,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/params.h"
+#include "attnjit/prepass/clear_count_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
@@ -31,6 +32,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
     codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
     kernel::OperandRangesParams operand_ranges;  ///< set where the plan has that step alone
+    kernel::ClearCountParams clear_count{};
     kernel::PackedOrderParams packed_order{};
     kernel::ForwardCombineParams combine{};
     kernel::MaxLogitsParams max_logits{};
@@ -50,6 +52,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
                   const WorkspaceLayout& layout, std::byte* workspace);
   void set_order(const problem::Problem& problem, const WorkspaceLayout& layout,
                  kernel::int32 blocks, std::byte* workspace);
+  void set_count(kernel::uint32* work_taken);
   void share_out_planes(const ForwardPlanSpec& spec, const problem::Problem& problem);
   void list_parameters(const ForwardPlanSpec& spec);
 

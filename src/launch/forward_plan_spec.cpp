@@ -21,8 +21,8 @@ void add_forward(ForwardPlanSpec& spec, const codegen::Arch& arch,
                  const codegen::TemplateSet& templates) {
   // A persistent kernel waits itself for the one before it, whose words it does not take for
   // constants; ranges of operands it does.
-  const bool awaits = spec.facts.persistent &&
-                      (spec.packed_order || (spec.mask_to_bits && !spec.operand_ranges));
+  const bool awaits = spec.facts.persistent && (spec.packed_order || spec.clear_count ||
+                                                (spec.mask_to_bits && !spec.operand_ranges));
   std::visit(
       [&](const auto& config) {
         spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
@@ -62,6 +62,13 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
     spec.steps.add(ForwardStep::kOperandRanges,
                    codegen::render_operand_ranges(*spec.operand_ranges, templates),
                    *spec.operand_ranges, spec.operand_ranges->shared_bytes());
+  }
+  spec.clear_count = codegen::clear_count_config(
+      spec.facts, spec.mask_to_bits || spec.operand_ranges || spec.packed_order);
+  if (spec.clear_count) {
+    spec.steps.add(ForwardStep::kClearCount,
+                   codegen::render_clear_count(*spec.clear_count, templates), *spec.clear_count,
+                   spec.clear_count->shared_bytes());
   }
   if (spec.packed_order) {
     spec.steps.add(ForwardStep::kPackedOrder,
@@ -108,8 +115,8 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
     const std::int64_t tables = problem.page_size > 0 ? problem.batch : 1;
     grid.sections = choose_sections(tables * kv_head_bytes, problem.num_heads_kv);
   }
-  // Persistent thread blocks share out their work by kernel::ForwardSchedule.
-  if (grid.falling && !spec.facts.persistent) {
+  // kernel::ForwardSchedule and kernel::PackedWork have orders of their own.
+  if (grid.falling && (!spec.facts.persistent || spec.counts_work())) {
     const std::int64_t planes_per_kv_head = problem.gqa_ratio() / tile.pack_gqa_heads;
     grid.section_planes = choose_section(kv_head_bytes, planes_per_kv_head, grid.planes);
   }
@@ -129,6 +136,7 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
   if (spec.operand_ranges) {
     layout.operand_ranges = take(operand_ranges_layout(spec.ranged_axes, problem).bytes);
   }
+  if (spec.counts_work()) layout.work_taken = take(sizeof(kernel::uint32));
   if (spec.packed_order) {
     layout.order = take((std::int64_t{layout.grid.q_tiles} + 1) * sizeof(kernel::PackedTile));
     layout.order_counts = take(kernel::PackedWork::kCounts * sizeof(kernel::uint32));

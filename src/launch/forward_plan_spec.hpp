@@ -13,6 +13,7 @@ namespace attnjit::launch {
 enum class ForwardStep {
   kMaskToBits,     ///< where there is a mask over keys that is neither prepared nor read in place
   kOperandRanges,  ///< where a keep expression reads ints or bools by rows or by keys
+  kClearCount,     ///< where thread blocks take work from a counter and no other prepass clears it
   kPackedOrder,    ///< orders the blocks of rows of packed sequences, for a persistent kernel
   kForward,        ///< attn_fwd
   kCombine,        ///< runs where keys are split
@@ -22,7 +23,7 @@ enum class ForwardStep {
 /// The forward as an ordered list of kernels. Needs no GPU.
 struct ForwardPlanSpec {
   using Kind = ForwardStep;
-  static constexpr std::size_t kKinds = 6;
+  static constexpr std::size_t kKinds = 7;
 
   problem::Family family;
   codegen::ForwardTunables tunables;
@@ -32,12 +33,15 @@ struct ForwardPlanSpec {
   std::optional<kernel::MaskToBitsConfig> mask_to_bits;
   std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
   std::optional<kernel::OperandRangesConfig> operand_ranges;
+  std::optional<kernel::ClearCountConfig> clear_count;
   std::optional<kernel::PackedOrderConfig> packed_order;
   kernel::ForwardCombineConfig combine{};
   std::optional<kernel::MaxLogitsConfig> max_logits;
   int block_slots = 0;  ///< thread blocks of attn_fwd that the device holds at a time
   Steps<ForwardStep> steps;
 
+  /// Whether thread blocks take blocks of rows, other than of packed sequences, from a counter.
+  bool counts_work() const { return facts.plans_work && !packed_order; }
   /// The attention kernel itself.
   std::size_t main_step() const { return steps.find(ForwardStep::kForward); }
 };
@@ -69,6 +73,7 @@ struct WorkspaceLayout {
   ForwardGrid grid;                              ///< of the call that it is for
   std::size_t mask = 0;                          ///< as bits, see BitMaskLayout
   std::size_t operand_ranges = 0;                ///< of the operands of a keep expression
+  std::size_t work_taken = 0;                    ///< the counter of ForwardPlanSpec::counts_work
   std::size_t order = 0, order_counts = 0;       ///< of the blocks of rows of packed sequences
   std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits
   std::size_t partial_row_max = 0;               ///< where rows' maxima are wanted

@@ -69,6 +69,7 @@ void set_operand_ranges(const std::vector<codegen::RangedAxis>& axes,
                         kernel::ExpressionParams<kernel::kMaxExpressionOperands>& keep,
                         kernel::OperandRangesParams& prepass) {
   const OperandRangesLayout layout = operand_ranges_layout(axes, problem);
+  prepass.work_taken = nullptr;
   std::int64_t begin = 0;  // range of the operand
   std::size_t count = 0;
   for (const codegen::RangedAxis& ranged : axes) {

@@ -2,9 +2,9 @@
 
 // ---- attnjit/prepass/mask_to_bits.cuh
 
-// ---- attnjit/prepass/mask_to_bits_config.h
+// ---- attnjit/prepass/clear_count.cuh
 
-// ---- attnjit/score/bit_mask_params.h
+// ---- attnjit/prepass/clear_count_config.h
 
 // ---- attnjit/types.h
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
@@ -64,95 +64,16 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 namespace attnjit::kernel {
 
-// Bits by rows. A row's keys come in groups of kMaskGroupKeys, kMaskGroupWords words each, so that
-// a row begins at a multiple of 16 bytes. Word t of a group has keys 8 t to 8 t + 7 of each 32,
-// which are those of a thread in KeyOrder: bit 8 s + i is key 32 s + 8 t + i of the group.
-inline constexpr int kMaskGroupWords = 4, kMaskGroupKeys = 32 * kMaskGroupWords;
+// Specialises the kernel that sets a counter to 0.
+struct ClearCountConfig {
+  int num_warps;
 
-// The byte of a row that has a key, as bit key % 8.
-ATTNJIT_INLINE_CONSTEXPR int mask_byte(int key) {
-  return key / kMaskGroupKeys * 4 * kMaskGroupWords + key % 32 / 8 * 4 + key % kMaskGroupKeys / 32;
-}
-
-// Bits by keys. A column has the queries of a tile of kMaskTile for one key, 64 bits. Quarter t of
-// it has queries 2 t and 2 t + 1 of each 8, which are those of a lane with keys in the rows of its
-// scores: bit 16 t + 2 j + i is query 8 j + 2 t + i of the tile.
-
-// A boolean mask as bits, with a class for each tile of kMaskTile by kMaskTile; written by
-// prepass/mask_to_bits.cuh.
-struct BitMaskParams {
-  const uint32* words;   // [plane][row][words_per_row]
-  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
-  int64 words_per_plane;
-  int64 classes_per_plane;
-  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
-  int32 heads_per_plane;
-  int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
-  int32 words_per_row;      // a multiple of kMaskGroupWords
-  int32 num_q_tiles;        // 1 if all queries share the mask
-  int32 num_kv_tiles;
-
-  // The keys of a row's words.
-  ATTNJIT_CONSTEXPR int padded_keys() const { return 32 * words_per_row; }
+  ATTNJIT_CONSTEXPR int num_threads() const { return 32 * num_warps; }
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return 0; }
 };
 
-// A mask for a backward: if it varies over queries, with the bits by keys too. Either pointer may
-// be null if no kernel of the call reads it.
-struct BackwardMaskParams {
-  BitMaskParams bits;
-  const uint64* columns;  // [plane][q tile][padded key]
-};
-
-}  // namespace attnjit::kernel
-
-// ---- attnjit/tile/tile_use.h
-
-namespace attnjit::kernel {
-
-// The work that a tile of scores needs.
-enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
-
-// Queries, or keys, of a mask tile with a class, a TileUse, independent of the tiles of the kernels
-// that read it.
-inline constexpr int kMaskTile = 64;
-
-}  // namespace attnjit::kernel
-
-namespace attnjit::kernel {
-
-// Specialises the mask prepass. What it writes is the same whichever kernel will read it.
-struct MaskToBitsConfig {
-  bool per_pair;    // the mask varies over queries as well as keys
-  bool vectorized;  // 16 neighbouring keys are an aligned 16-byte load
-  bool by_rows;     // the bits are written by rows, see bit_mask_params.h
-  bool by_keys;     // they are written by keys, which needs per_pair
-
-  // A thread block converts rows() queries by kKeys keys; a warp classifies a tile of these at a
-  // time.
-  static constexpr int kKeys = 512, kWords = kKeys / 32;
-  ATTNJIT_CONSTEXPR int rows() const { return per_pair ? kMaskTile : 1; }
-  ATTNJIT_CONSTEXPR int num_threads() const { return per_pair ? 256 : 32; }
-
-  // Shared memory: [row][kWords], one more word a row, so that the words of a column lie in
-  // different banks.
-  static constexpr int kRowBytes = 4 * (kWords + 1);
-  ATTNJIT_CONSTEXPR int shared_bytes() const { return rows() * kRowBytes; }
-};
-
-// Run-time arguments of the prepass.
-struct MaskToBitsParams {
-  const uint8* mask;  // nonzero = keep
-  uint32* words;      // [plane][row][words_per_row], if the config has by_rows
-  uint64* columns;    // [plane][q tile][32 words_per_row], if it has by_keys
-  uint8* classes;     // [plane][q tile][kv tile], a TileUse each, of kMaskTile by kMaskTile
-  int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
-  int32 num_heads;  // of the mask: planes are (batch, head) pairs of its own axes
-  int32 seqlen_q;   // rows of the mask; 1 unless per_pair
-  int32 seqlen_kv;
-  int32 words_per_row;  // a multiple of kMaskGroupWords
-  int32 num_q_tiles;
-  int32 num_kv_tiles;    // those that a row's words make up: the last may lie past the keys
-  int32 num_key_blocks;  // of MaskToBitsConfig::kKeys
+struct ClearCountParams {
+  uint32* count;
 };
 
 }  // namespace attnjit::kernel
@@ -380,6 +301,125 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 }  // namespace attnjit::kernel::ptx
 
+namespace attnjit::kernel {
+
+// Sets to 0 the counter from which thread blocks of a kernel to come take their work. Without
+// one it does nothing.
+ATTNJIT_DEVICE void clear_count(uint32* count) {
+  if (count != nullptr && ptx::block_index() == 0 && ptx::thread_index() == 0) {
+    ptx::store_global(count, uint32{0});
+  }
+}
+
+// The kernel that does it where no other prepass comes before.
+template <ClearCountConfig kConfig>
+ATTNJIT_DEVICE void clear_count(const ClearCountParams& params) {
+  ptx::let_next_kernel_begin();
+  clear_count(params.count);
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/prepass/mask_to_bits_config.h
+
+// ---- attnjit/score/bit_mask_params.h
+
+namespace attnjit::kernel {
+
+// Bits by rows. A row's keys come in groups of kMaskGroupKeys, kMaskGroupWords words each, so that
+// a row begins at a multiple of 16 bytes. Word t of a group has keys 8 t to 8 t + 7 of each 32,
+// which are those of a thread in KeyOrder: bit 8 s + i is key 32 s + 8 t + i of the group.
+inline constexpr int kMaskGroupWords = 4, kMaskGroupKeys = 32 * kMaskGroupWords;
+
+// The byte of a row that has a key, as bit key % 8.
+ATTNJIT_INLINE_CONSTEXPR int mask_byte(int key) {
+  return key / kMaskGroupKeys * 4 * kMaskGroupWords + key % 32 / 8 * 4 + key % kMaskGroupKeys / 32;
+}
+
+// Bits by keys. A column has the queries of a tile of kMaskTile for one key, 64 bits. Quarter t of
+// it has queries 2 t and 2 t + 1 of each 8, which are those of a lane with keys in the rows of its
+// scores: bit 16 t + 2 j + i is query 8 j + 2 t + i of the tile.
+
+// A boolean mask as bits, with a class for each tile of kMaskTile by kMaskTile; written by
+// prepass/mask_to_bits.cuh.
+struct BitMaskParams {
+  const uint32* words;   // [plane][row][words_per_row]
+  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
+  int64 words_per_plane;
+  int64 classes_per_plane;
+  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
+  int32 heads_per_plane;
+  int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
+  int32 words_per_row;      // a multiple of kMaskGroupWords
+  int32 num_q_tiles;        // 1 if all queries share the mask
+  int32 num_kv_tiles;
+
+  // The keys of a row's words.
+  ATTNJIT_CONSTEXPR int padded_keys() const { return 32 * words_per_row; }
+};
+
+// A mask for a backward: if it varies over queries, with the bits by keys too. Either pointer may
+// be null if no kernel of the call reads it.
+struct BackwardMaskParams {
+  BitMaskParams bits;
+  const uint64* columns;  // [plane][q tile][padded key]
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/tile_use.h
+
+namespace attnjit::kernel {
+
+// The work that a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+// Queries, or keys, of a mask tile with a class, a TileUse, independent of the tiles of the kernels
+// that read it.
+inline constexpr int kMaskTile = 64;
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Specialises the mask prepass. What it writes is the same whichever kernel will read it.
+struct MaskToBitsConfig {
+  bool per_pair;    // the mask varies over queries as well as keys
+  bool vectorized;  // 16 neighbouring keys are an aligned 16-byte load
+  bool by_rows;     // the bits are written by rows, see bit_mask_params.h
+  bool by_keys;     // they are written by keys, which needs per_pair
+
+  // A thread block converts rows() queries by kKeys keys; a warp classifies a tile of these at a
+  // time.
+  static constexpr int kKeys = 512, kWords = kKeys / 32;
+  ATTNJIT_CONSTEXPR int rows() const { return per_pair ? kMaskTile : 1; }
+  ATTNJIT_CONSTEXPR int num_threads() const { return per_pair ? 256 : 32; }
+
+  // Shared memory: [row][kWords], one more word a row, so that the words of a column lie in
+  // different banks.
+  static constexpr int kRowBytes = 4 * (kWords + 1);
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return rows() * kRowBytes; }
+};
+
+// Run-time arguments of the prepass.
+struct MaskToBitsParams {
+  const uint8* mask;  // nonzero = keep
+  uint32* words;      // [plane][row][words_per_row], if the config has by_rows
+  uint64* columns;    // [plane][q tile][32 words_per_row], if it has by_keys
+  uint8* classes;     // [plane][q tile][kv tile], a TileUse each, of kMaskTile by kMaskTile
+  int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
+  int32 num_heads;  // of the mask: planes are (batch, head) pairs of its own axes
+  int32 seqlen_q;   // rows of the mask; 1 unless per_pair
+  int32 seqlen_kv;
+  int32 words_per_row;  // a multiple of kMaskGroupWords
+  int32 num_q_tiles;
+  int32 num_kv_tiles;    // those that a row's words make up: the last may lie past the keys
+  int32 num_key_blocks;  // of MaskToBitsConfig::kKeys
+  uint32* work_taken;    // to be cleared; may be nullptr
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/tile/bit_matrix.cuh
 
 // ---- attnjit/ptx/permute.cuh
@@ -519,6 +559,7 @@ struct MaskToBits {
 
   ATTNJIT_DEVICE void run() const {
     ptx::let_next_kernel_begin();
+    clear_count(params.work_taken);
     convert();
     ptx::block_sync();  // the words of all rows are there
     if constexpr (kConfig.by_rows) store_words();

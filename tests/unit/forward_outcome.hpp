@@ -53,8 +53,9 @@ inline void put(Members& m, const kernel::ForwardParams& params) {
                   {"exponent_scale", text(exponent_scale)}});
 }
 inline void put(Members& m, const kernel::ForwardWgmmaParams& params) {
-  const auto& [base, schedule, zero, q, k, v, k_tail, v_tail, out, bias] = params;
+  const auto& [base, schedule, work_taken, zero, q, k, v, k_tail, v_tail, out, bias] = params;
   put(m, base);
+  m["work_taken"] = fmt::to_string(fmt::ptr(work_taken));
   m["schedule"] = fmt::format("{} {} {} {} {}", schedule.num_blocks, schedule.num_planes,
                               schedule.tiles_per_plane, schedule.paired_rounds, zero);
   const std::map<std::string, const kernel::TensorMap*> maps = {
@@ -103,7 +104,7 @@ void put(Members& m, const char* name, const kernel::ExpressionParams<kOperands>
   }
 }
 inline void put(Members& m, const kernel::OperandRangesParams& params) {
-  std::string& all = m["operand_ranges"];
+  std::string& all = m["operand_ranges"] = fmt::to_string(fmt::ptr(params.work_taken));
   for (const auto& [data, ranges, lines, strides, sizes, length, element_bytes, end_range] :
        params.operands) {
     all += fmt::format("; {} {} {} {} {} {} {} {}", fmt::ptr(data), fmt::ptr(ranges),
@@ -154,7 +155,9 @@ inline void put(Members& m, const kernel::BackwardMaskParams& params) {
 }
 inline void put(Members& m, const kernel::MaskToBitsParams& params) {
   const auto& [data, words, columns, classes, batch, head, query, key, num_heads, seqlen_q,
-               seqlen_kv, words_per_row, num_q_tiles, num_kv_tiles, num_key_blocks] = params;
+               seqlen_kv, words_per_row, num_q_tiles, num_kv_tiles, num_key_blocks, work_taken] =
+      params;
+  m["cleared with the mask"] = fmt::to_string(fmt::ptr(work_taken));
   m["mask_from"] = text(data);
   m["to_bits"] =
       fmt::format("{} {} {},{},{},{} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
@@ -217,8 +220,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, single_tile, features, mask_to_bits, operand_ranges, packed_order, combine,
-               max_logits] = arguments.values();
+  const auto& [forward, single_tile, features, mask_to_bits, operand_ranges, clear_count,
+               packed_order, combine, max_logits] = arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, bit_mask, byte_mask, band, sink, alibi,
                row_max, pages, tail_mask, backward_mask, score, keep] = features;
   if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
@@ -246,14 +249,15 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   if (o.problem.keep) put(o.values, "keep", keep);
   put(o.values, mask_to_bits);
   if (spec.operand_ranges) put(o.values, operand_ranges);
+  o.values["cleared"] = fmt::to_string(fmt::ptr(clear_count.count));
   put(o.values, packed_order);
   put(o.values, combine);
   put(o.values, max_logits);
   o.values["row_max"] = text(row_max.target);
   o.values["workspace"] =
-      fmt::format("{} {} {} {} {} {} {} {} {}", layout.mask, layout.operand_ranges, layout.order,
-                  layout.order_counts, layout.partial_out, layout.partial_lse,
-                  layout.partial_row_max, layout.row_max, layout.bytes);
+      fmt::format("{} {} {} {} {} {} {} {} {} {}", layout.mask, layout.operand_ranges,
+                  layout.work_taken, layout.order, layout.order_counts, layout.partial_out,
+                  layout.partial_lse, layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const launch::StepSpec& step = spec.steps[i];
     const auto& [source, threads, shared_bytes, overlaps, wgmma] = step;

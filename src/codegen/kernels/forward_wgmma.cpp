@@ -1,6 +1,7 @@
 // attn_fwd of templates/attnjit/forward/wgmma, for sm_90a.
 #include <algorithm>
 
+#include "codegen/formula_ranges.hpp"
 #include "codegen/kernel_dtype.hpp"
 #include "codegen/kernels/rows.hpp"
 #include "codegen/kernels/score_kernel.hpp"
@@ -18,7 +19,7 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
       base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
       base::Field{"page_kv", &C::page_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
-      base::Field{"row_max", &C::row_max}, base::Field{"packs_sequences", &C::packs_sequences},
+      base::Field{"row_max", &C::row_max}, base::Field{"plans_work", &C::plans_work},
       base::Field{"shares_masked_path", &C::shares_masked_path});
 }
 
@@ -29,6 +30,16 @@ namespace {
 
 using problem::Extent;
 using problem::Family;
+
+// Whether blocks of rows cost what the host cannot know: tiles are dropped by the contents of a
+// mask or of an operand, or lengths lie on the device. A mask over keys alone costs the rows of a
+// batch element alike. Beside a bias over pairs, as in triangle attention, whose batch elements
+// have few tiles each, a counter costs more than it saves: 5 % at N 384, D 32 (H100, 2026-11-28).
+bool has_unknown_costs(const Family& f, bool packs_heads) {
+  const bool by_mask =
+      mask_form(f) == MaskForm::kBits && (f.mask == Extent::kPerPair || f.bias != Extent::kPerPair);
+  return f.packed || f.seqlens || by_mask || (f.keep && !ranged_axes(*f.keep, packs_heads).empty());
+}
 
 // Registers of the warps that load, so that they spill little, and those that multiply nothing
 // (ptxas 13.0).
@@ -56,7 +67,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .num_stages = t.num_stages,
           .producer_registers = producer_registers(f, t),
           .row_max = f.row_max,
-          .packs_sequences = f.packed,
+          .plans_work = has_unknown_costs(f, t.pack_gqa),
           // A second text costs such a kernel more than the branches do: 1 to 5 % on an H100.
           .shares_masked_path = f.bias == Extent::kPerPair};
 }
@@ -81,7 +92,8 @@ ForwardFacts facts(const kernel::ForwardWgmmaConfig& config) {
           .block_kv = config.block_kv,
           .pack_gqa_heads = config.pack_gqa_heads(),
           .scale_first = config.scale_first,
-          .persistent = true};
+          .persistent = true,
+          .plans_work = config.plans_work};
 }
 
 Rule why_unfit(const kernel::ForwardWgmmaConfig& config, const ForwardTunables& t, const Family& f,

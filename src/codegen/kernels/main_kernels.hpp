@@ -43,6 +43,7 @@ struct ForwardFacts {
   int pack_gqa_heads = 1;
   bool scale_first = false;
   bool persistent = false;   ///< thread blocks stay on their SMs and share out the blocks of rows
+  bool plans_work = false;   ///< the same by a counter
   bool single_tile = false;  ///< the same of planes, by kernel::PlaneOrder
 };
 ForwardFacts facts(const ForwardKernel& kernel);

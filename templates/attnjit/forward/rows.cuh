@@ -32,7 +32,7 @@ struct RowWorkTile {
 };
 
 // That of a work tile of a plane. Work tiles are its row tiles, each num_splits times. Later rows
-// come first: under a causal mask they take longest. Warps call it whole.
+// come first: under a causal mask they take longest. Of packed sequences warps call it whole.
 template <int kBlockQ, int kHeads, class Features>
 ATTNJIT_DEVICE RowWorkTile find_rows(const ForwardParams& params, const Features& features,
                                      const PlaneTile& work) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/prepass/clear_count.cuh"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
@@ -61,6 +62,7 @@ struct MaskToBits {
 
   ATTNJIT_DEVICE void run() const {
     ptx::let_next_kernel_begin();
+    clear_count(params.work_taken);
     convert();
     ptx::block_sync();  // the words of all rows are there
     if constexpr (kConfig.by_rows) store_words();

@@ -38,6 +38,7 @@ struct MaskToBitsParams {
   int32 num_q_tiles;
   int32 num_kv_tiles;    // those that a row's words make up: the last may lie past the keys
   int32 num_key_blocks;  // of MaskToBitsConfig::kKeys
+  uint32* work_taken;    // to be cleared; may be nullptr
 };
 
 }  // namespace attnjit::kernel

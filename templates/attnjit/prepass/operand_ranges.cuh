@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/prepass/clear_count.cuh"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/reduce.cuh"
@@ -7,6 +8,7 @@
 
 // Writes the elements of operands of a keep expression one after another, and the least and the
 // greatest of each kRangeElements of them, by which tiles are dropped without a look at elements.
+// Sets the counter to 0 from which thread blocks of the next kernel take their work.
 //
 //   operand  [size 0][size 1][size 2][elements], any strides
 //   lines    [size 0][size 1][size 2][length], past the end the last element again
@@ -21,6 +23,7 @@ struct OperandRanges {
 
   ATTNJIT_DEVICE void run() const {
     ptx::let_next_kernel_begin();
+    clear_count(params.work_taken);
     int range = static_cast<int>(ptx::block_index()) * kConfig.num_warps + ptx::thread_index() / 32;
     int n = 0, begin = 0;
     while (n < kMaxExpressionOperands && range >= params.operands[n].end_range) {

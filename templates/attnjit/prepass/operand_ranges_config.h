@@ -29,6 +29,7 @@ struct RangedOperand {
 
 struct OperandRangesParams {
   RangedOperand operands[kMaxExpressionOperands];
+  uint32* work_taken;  // to be cleared; may be nullptr
 };
 
 }  // namespace attnjit::kernel

@@ -17,7 +17,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .num_stages = 2,
     .producer_registers = 40,
     .row_max = false,
-    .packs_sequences = false,
+    .plans_work = false,
     .shares_masked_path = false,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();

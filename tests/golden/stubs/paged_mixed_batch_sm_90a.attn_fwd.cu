@@ -19,7 +19,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .num_stages = 2,
     .producer_registers = 40,
     .row_max = false,
-    .packs_sequences = true,
+    .plans_work = true,
     .shares_masked_path = false,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();

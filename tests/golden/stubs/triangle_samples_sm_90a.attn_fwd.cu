@@ -20,7 +20,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .num_stages = 2,
     .producer_registers = 48,
     .row_max = false,
-    .packs_sequences = false,
+    .plans_work = false,
     .shares_masked_path = true,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();

@@ -512,6 +512,42 @@ TEST_CASE("packed sequences have a tile each beside those of their rows, and no 
   CHECK(grid.splits == 1);
 }
 
+TEST_CASE("blocks of rows whose costs lie on the device are taken from a counter") {
+  ForwardArgs args =
+      forward_args({.batch = 4, .heads_q = 8, .heads_kv = 8, .seqlen_q = 1024, .seqlen_kv = 1024});
+  args.seqlens_kv = fake_address<std::int32_t>(7);
+  const codegen::ForwardTunables tunables{
+      .path = codegen::Path::kWgmma, .block_q = 128, .block_kv = 128, .num_stages = 2};
+  // 256 blocks of rows, and 32 of the first 128 rows.
+  for (const std::int64_t rows : {1024, 128}) {
+    CAPTURE(rows);
+    args.q.shape[2] = args.out.shape[2] = rows;
+    const problem::Problem problem = problem::make_problem(args);
+    const ForwardPlanSpec spec = launch::make_forward_plan_spec(
+        problem::family(problem), tunables, codegen::find_arch("sm_90a"), codegen::TemplateSet());
+    REQUIRE(spec.steps[0].source.entry == "clear_count");
+    CHECK(spec.steps[1].overlaps);  // and waits before it counts
+    const launch::WorkspaceLayout layout = launch::workspace_layout(spec, problem);
+    ForwardArguments arguments(spec, problem, args, layout, fake_address(9), encode_nothing);
+    const auto& values = arguments.values();
+    const bool counts = rows == 1024;  // more than there are thread blocks
+    CHECK(arguments.runs(0) == counts);
+    CHECK((values.forward.work_taken != nullptr) == counts);
+    CHECK(values.clear_count.count == values.forward.work_taken);
+  }
+  const auto entry_of_first = [&] {
+    const problem::Problem problem = problem::make_problem(args);
+    return launch::make_forward_plan_spec(problem::family(problem), tunables,
+                                          codegen::find_arch("sm_90a"), codegen::TemplateSet())
+        .steps[0]
+        .source.entry;
+  };
+  args.seqlens_kv = nullptr;
+  CHECK(entry_of_first() == "attn_fwd");
+  args.mask = mask(args, "11qk");
+  CHECK(entry_of_first() == "mask_to_bits");  // which clears the counter
+}
+
 TEST_CASE("blocks of rows of packed sequences are ordered in a step that the forward overlaps") {
   ForwardArgs args = forward_args(
       {.batch = 1, .heads_q = 32, .heads_kv = 8, .seqlen_q = 1000, .seqlen_kv = 65536});

@@ -108,7 +108,8 @@ TEST_CASE("options that are run-time values make no kernel") {
     if (draw(0, 1) == 0) args.seqlens_kv = test::fake_address<std::int32_t>(8);
     add(variety, args);
   }
-  CHECK(variety.sources.size() == variety.tiles.size() + kCombine);
+  constexpr std::size_t kClearCount = 1;  // of lengths per batch element
+  CHECK(variety.sources.size() == variety.tiles.size() + kCombine + kClearCount);
 }
 
 TEST_CASE("the batch and head pattern of a mask or bias makes no kernel") {

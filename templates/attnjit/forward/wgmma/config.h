@@ -21,7 +21,7 @@ struct ForwardWgmmaConfig {
   int num_stages;           // tiles of K and of V in the ring
   int producer_registers;   // of a thread that loads: 24 to 56, a multiple of 8
   bool row_max;             // the largest scores of rows are kept
-  bool packs_sequences;     // a separate warp plans the order of the blocks of rows
+  bool plans_work;          // a separate warp takes blocks of rows from a counter, one ahead
   bool shares_masked_path;  // first and masked steps share one code path
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
@@ -79,7 +79,7 @@ struct ForwardWgmmaConfig {
     return q_bytes() > out_bytes() ? q_bytes() : out_bytes();
   }
   ATTNJIT_CONSTEXPR int control_bytes() const {
-    return kControlBytes + (packs_sequences ? kPlanBytes : 0);
+    return kControlBytes + (plans_work ? kPlanBytes : 0);
   }
   // A number for each of a thread's two rows, of this block of rows and of the one before.
   ATTNJIT_CONSTEXPR int maxima_pitch() const { return consumers() * 128 * 4; }
@@ -148,7 +148,9 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
 struct ForwardWgmmaParams {
   ForwardParams base;
   ForwardSchedule schedule;
-  uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::hand_on()
+  uint32*
+      work_taken;  // with plans_work: places of the schedule that are taken beside the first ones
+  uint32 zero;     // 0, unknown to the compiler: see ForwardConsumer::hand_on()
   // Boxes of 64 columns. q: the rows of a subtile, heads before queries with pack_gqa. k and v:
   // page_kv rows in StridedKeyOrder, or a quarter of a tile where sequences are packed. k_tail and
   // v_tail, for a tile with a row past the last multiple of four: a quarter of a tile. out: the 16

@@ -15,7 +15,7 @@
 // roles:
 //
 //   warpgroup 0      warp 0 walks over the tiles and loads Q, K and V; warp 1 zero-fills keys;
-//                    warp 2 plans the order of packed sequences; the others end
+//                    warp 2 plans, with plans_work; the others end
 //   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward/wgmma/consumer.cuh)
 //
 // Shared memory: [ Q, then O: 1 to 3 buffers, or a ring of subtiles of Q | K: num_stages tiles |
@@ -27,7 +27,8 @@ template <ForwardWgmmaConfig kConfig, class... Features>
 ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... features) {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward/wgmma/config.h");
   using Set = FeatureSet<Features...>;
-  if (ptx::thread_index() == 0) ForwardShared<kConfig>().init_barriers();
+  constexpr bool kZeroFills = Set::kNarrows || Set::kPicksKeys;
+  if (ptx::thread_index() == 0) ForwardShared<kConfig>().init_barriers(kZeroFills ? 2 : 1);
   if (ptx::thread_index() < 128) ForwardShared<kConfig>().fill_ones();
   // Waits for the kernel that converts the mask to bits. With packed sequences the previous kernel
   // lists the blocks of rows, and only the warps that read the list wait for it.
@@ -38,9 +39,8 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
     ptx::give_registers<kConfig.producer_registers>();
     const int warp = ptx::warp_index();
     if (warp == 0) ForwardProducer<kConfig, Set>(params, Set(features...)).run();
-    if (warp == 1 && (Set::kNarrows || Set::kPicksKeys))
-      zero_fill_keys<kConfig>(params, Set(features...));
-    if constexpr (Set::kPacksSequences) {
+    if (warp == 1 && kZeroFills) zero_fill_keys<kConfig>(params, Set(features...));
+    if constexpr (kConfig.plans_work) {
       if (warp == 2 && ptx::lane_index() == 0) plan_rows<kConfig>(params, Set(features...));
     }
   } else {

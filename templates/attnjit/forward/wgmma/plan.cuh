@@ -6,31 +6,33 @@
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/schedule.cuh"
 
+// The blocks of rows that a thread block computes, taken from a counter that all thread blocks
+// share: those that finish sooner take more of them.
 namespace attnjit::kernel {
 
-// Plans the work tiles of a thread block among packed sequences, by one thread, while the warps
-// that walk process the last tile of the previous work tile. Thread blocks take blocks of rows from
-// a counter. The first work tile may be empty, because the consumers wait for one; split = -1 marks
-// the end.
-template <ForwardWgmmaConfig kConfig, class Features>
-ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& features) {
-  const ForwardShared<kConfig> shared;
-  const PackedWork& work = features.packed_work();
-  ptx::wait_for_previous_kernel();  // which writes the order
-  const uint32 tiles = ptx::load_global_written(work.counts + PackedWork::kTiles);
-  const uint32 section = ptx::load_global_written(work.counts + PackedWork::kSection);
-  const uint32 blocks = tiles * params.base.num_planes;
-  RowWorkTile planned{};
-  for (typename ForwardShared<kConfig>::WorkState state; planned.split == 0; state.advance()) {
-    const uint32 slot = state.slot();
-    ptx::barrier_wait(shared.work_wanted(), state.index & 1);
-    ptx::barrier_wait(shared.work_empty(slot), state.empty());
+// Of packed sequences, in the order of kernel::PackedWork. The first work tile may be empty,
+// because the consumers wait for one.
+template <ForwardWgmmaConfig kConfig>
+struct PackedRowWork {
+  const PackedWork& work;
+  uint32 planes, tiles, section;
+
+  ATTNJIT_DEVICE PackedRowWork(const ForwardWgmmaParams& params, const PackedWork& w)
+      : work(w), planes(params.base.num_planes) {
+    ptx::wait_for_previous_kernel();  // which writes the order
+    tiles = ptx::load_global_written(work.counts + PackedWork::kTiles);
+    section = ptx::load_global_written(work.counts + PackedWork::kSection);
+  }
+  ATTNJIT_DEVICE RowWorkTile take(uint32 round) const {
+    RowWorkTile planned{};
     PackedPosition at{tiles, 0};
     const uint32 position = ptx::take_count(work.counts + PackedWork::kTaken);
-    if (position < blocks) {
+    if (position < tiles * planes) {
       at = packed_position(position, tiles, section);
-    } else if (state.index != 0) {
+    } else if (round != 0) {
       planned.split = -1;
     }
     const ptx::Vector8 tile =
@@ -38,8 +40,59 @@ ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& 
     planned.batch = static_cast<int>(tile.word[0]);
     planned.head = static_cast<int>(at.plane) * kConfig.pack_gqa_heads();
     planned.q_tile = static_cast<int>(tile.word[1]);
+    return planned;
+  }
+};
+
+// In the order of find_plane_tile(). The first one is that of the thread block's index; where there
+// are more than thread blocks, the next ones belong to the one that takes them.
+template <ForwardWgmmaConfig kConfig, class Features>
+struct CountedRowWork {
+  const ForwardWgmmaParams& params;
+  const Features& features;
+
+  ATTNJIT_DEVICE CountedRowWork(const ForwardWgmmaParams& p, const Features& f)
+      : params(p), features(f) {
+    ptx::wait_for_previous_kernel();  // which clears the counter
+  }
+  ATTNJIT_DEVICE RowWorkTile take(uint32 round) const {
+    constexpr RowWorkTile kEnd = {.batch = 0, .head = 0, .q_tile = 0, .split = -1};
+    const ForwardSchedule& schedule = params.schedule;
+    uint32 index = ptx::block_index();
+    if (round != 0) {
+      if (params.work_taken == nullptr) return kEnd;
+      index = static_cast<uint32>(schedule.num_blocks) + ptx::take_count(params.work_taken);
+    }
+    const uint32 tiles = schedule.tiles_per_plane, planes = schedule.num_planes;
+    if (index >= planes * tiles) return kEnd;
+    PlaneTile work = find_plane_tile(params.base, tiles, index);
+    work.plane = static_cast<uint32>(schedule.alternated(static_cast<int>(work.plane)));
+    return find_rows<kConfig.block_q, kConfig.pack_gqa_heads()>(params.base, features, work);
+  }
+};
+
+// Plans the work tiles of a thread block, by one thread, while the warps that walk process the last
+// tile of the previous work tile. split = -1 marks the end.
+template <ForwardWgmmaConfig kConfig, class Work>
+ATTNJIT_DEVICE void plan_work(const Work& work) {
+  const ForwardShared<kConfig> shared;
+  RowWorkTile planned{};
+  for (typename ForwardShared<kConfig>::WorkState state; planned.split >= 0; state.advance()) {
+    const uint32 slot = state.slot();
+    ptx::barrier_wait(shared.work_wanted(), state.index & 1);
+    ptx::barrier_wait(shared.work_empty(slot), state.empty());
+    planned = work.take(state.index);
     shared.put_work(shared.planned_word(slot), planned);
     ptx::barrier_arrive_if(true, shared.work_full(slot));
+  }
+}
+
+template <ForwardWgmmaConfig kConfig, class Features>
+ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& features) {
+  if constexpr (Features::kPacksSequences) {
+    plan_work<kConfig>(PackedRowWork<kConfig>(params, features.packed_work()));
+  } else {
+    plan_work<kConfig>(CountedRowWork<kConfig, Features>(params, features));
   }
 }
 

@@ -11,8 +11,9 @@ struct ForwardWork {
   static constexpr int kNothing = -1, kEnd = -2;
 };
 
-// A static schedule of blocks of rows ("work") over persistent thread blocks. The tiles of a plane
-// go from the costliest to the cheapest.
+// A static schedule of blocks of rows ("work") over persistent thread blocks, for costs that the
+// host knows; others are counted (forward/wgmma/plan.cuh). The tiles of a plane go from the
+// costliest to the cheapest.
 //
 // Where all work costs the same, each thread block gets one tile in a round. Under a causal mask
 // tile i of n costs about n - i. Then the tiles of two planes form one row of falling costs: both
@@ -32,11 +33,14 @@ struct ForwardSchedule {
   // The work of thread block `block` in its round `round`.
   ATTNJIT_INLINE_CONSTEXPR ForwardWork work(int block, int round) const {
     ForwardWork work = next(block, round);
-    if (batches > 1 && work.plane >= 0) {
-      const int head = work.plane / batches;
-      work.plane = (work.plane - head * batches) * (num_planes / batches) + head;
-    }
+    if (work.plane >= 0) work.plane = alternated(work.plane);
     return work;
+  }
+  // The plane at place `plane`.
+  ATTNJIT_INLINE_CONSTEXPR int alternated(int plane) const {
+    if (batches <= 1) return plane;
+    const int head = plane / batches;
+    return (plane - head * batches) * (num_planes / batches) + head;
   }
 
  private:

@@ -107,8 +107,8 @@ struct ForwardShared {
     return base + kConfig.maxima_offset() + 4 * consumer_thread;
   }
 
-  // One thread initialises the barriers.
-  ATTNJIT_DEVICE void init_barriers() const {
+  // One thread initialises the barriers. `walkers` warps read planned work tiles.
+  ATTNJIT_DEVICE void init_barriers(int walkers) const {
     constexpr int kReaders = 4 * kConsumers;  // warps
     for (int i = 0; i < kQSubtiles; ++i) {
       ptx::barrier_init(q_full(i), 1);
@@ -121,11 +121,11 @@ struct ForwardShared {
       ptx::barrier_init(v_empty(i), kReaders);
       ptx::barrier_init(v_landed(i), 1);
     }
-    if constexpr (kConfig.packs_sequences) {
+    if constexpr (kConfig.plans_work) {
       ptx::barrier_init(work_wanted(), 1);
       for (int i = 0; i < kWorkSlots; ++i) {
         ptx::barrier_init(work_full(i), 1);
-        ptx::barrier_init(work_empty(i), 2);  // the producer and the warp that zero-fills keys
+        ptx::barrier_init(work_empty(i), walkers);
       }
     }
     ptx::barrier_init_fence();

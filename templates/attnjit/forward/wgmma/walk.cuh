@@ -13,8 +13,8 @@
 namespace attnjit::kernel {
 
 // The walk of a thread block, by a warp. Each lane determines the use of one of 32 tiles of keys,
-// so that a tile that a mask empties costs nothing. With packed sequences two warps walk, and one
-// of them requests work tiles for both.
+// so that a tile that a mask empties costs nothing. Where a warp zero-fills keys, it walks as well;
+// with plans_work the producer requests work tiles for both.
 template <ForwardWgmmaConfig kConfig, class Features, bool kAsks = false>
 struct ForwardWalk {
   const ForwardWgmmaParams& params;
@@ -27,8 +27,8 @@ struct ForwardWalk {
   int last;               // of these
   int round;              // of the schedule or the plan, the next one
   bool first;             // no tile of the block of rows has been returned
-  bool more;              // of packed sequences: the plan has not ended
-  bool asked;             // of packed sequences: for the next work tile
+  bool more;              // with plans_work: the plan has not ended
+  bool asked;             // with plans_work: for the next work tile
 
   ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
       : params(p),
@@ -50,13 +50,13 @@ struct ForwardWalk {
       if (left != 0) {
         const int lane = ptx::lowest_bit(left);
         left &= left - 1;
-        if constexpr (Features::kPacksSequences) {
+        if constexpr (kConfig.plans_work) {
           if (left == 0 && tiles.next >= tiles.end) ask();
         }
         return job(last - lane, (masked >> lane & 1) != 0);
       }
       if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), true);
-      if constexpr (Features::kPacksSequences) {
+      if constexpr (kConfig.plans_work) {
         take_planned();
         if (!more) return {0, ForwardJob::kEnd};
         enter_rows();
