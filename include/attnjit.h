@@ -144,6 +144,10 @@ typedef struct attnjit_forward_args {
   const attnjit_expression* keep;
   const attnjit_operand* operands; /* that the expressions name; each of them reads some */
   int64_t num_operands;            /* at most 16 */
+  /* The place of q's and k's rows in a whole of which they are a part, as expressions count them:
+     added to i and to j, and off to match; -2^29 to 2^29. */
+  int64_t row_offset;
+  int64_t key_offset;
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias and the sinks. The

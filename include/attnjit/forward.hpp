@@ -36,6 +36,9 @@ struct ScoreOptions {
   Window window;
   Diagonal diagonal = Diagonal::kUnspecified;
   std::int64_t diagonal_offset = 0;  ///< added to off; -2^29 to 2^29
+  /// The place of q's and k's rows in a whole of which they are a part, as expressions count them:
+  /// added to i and to j, and off to match; -2^29 to 2^29. Nothing else depends on them.
+  std::int64_t row_offset = 0, key_offset = 0;
 };
 
 /// One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v.

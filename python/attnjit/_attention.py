@@ -116,6 +116,8 @@ def attention(
     score: str | None = None,
     keep: str | None = None,
     operands: Mapping[str, Tensor | float] | None = None,
+    row_offset: int = 0,
+    key_offset: int = 0,
     return_lse: bool = False,
     return_row_max: bool = False,
     return_max_logits: bool = False,
@@ -165,6 +167,8 @@ def attention(
         operands: the tensors that both read, by name: fp32, fp16, bf16, int32 or bool on q's device, of up to 4 axes
             and any strides, or numbers. Each of them is read by one at least. Gradients of up to four are computed if
             they require them.
+        row_offset, key_offset: the places of q's and k's rows in a whole of which they are a part, as of a chunk of
+            a prompt: added to i and j of both, and off to match, unless these name row_offset or key_offset.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
         return_row_max: also return the largest score of each row over its kept keys, scaled, capped and with its
@@ -209,7 +213,7 @@ def attention(
             raise ValueError(f"mask: it was prepared with {len(mask_axes)} batch axes; q has one")
         read = None
         if score is not None or keep is not None or operands is not None:
-            scalars, read = said(scalars, score, keep, operands, q.device)
+            scalars, read = said(scalars, score, keep, operands, q.device, row_offset, key_offset)
         tensors = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, read=read, **lengths)
         wanted = (return_lse, return_row_max, return_max_logits)
         options = (tensors, scalars, None, deterministic, wanted)

@@ -25,7 +25,13 @@ def _tensor(name: str, value, device: torch.device) -> Tensor:
 
 
 def said(
-    scalars: Scalars, score: str | None, keep: str | None, operands: Mapping | None, device: torch.device
+    scalars: Scalars,
+    score: str | None,
+    keep: str | None,
+    operands: Mapping | None,
+    device: torch.device,
+    row_offset: int = 0,
+    key_offset: int = 0,
 ) -> tuple[Scalars, tuple[Tensor, ...]]:
     """The scalars with the expressions of a call, and the tensors that these read; numbers become tensors of rank 0.
 
@@ -41,4 +47,5 @@ def said(
         raise TypeError(f"operands: expected a dict, not {type(operands).__name__}")
     operands = operands or {}
     read = tuple(_tensor(name, value, device) for name, value in operands.items())
-    return scalars._replace(score=score, keep=keep, operand_names=tuple(operands)), read
+    texts = {"score": score, "keep": keep, "operand_names": tuple(operands)}
+    return scalars._replace(**texts, row_offset=row_offset, key_offset=key_offset), read

@@ -21,9 +21,11 @@ class Scalars(NamedTuple):
     score: str | None = None  # expressions
     keep: str | None = None
     operand_names: tuple[str, ...] = ()  # of the tensors that they read
+    row_offset: int = 0  # added to i and j of expressions
+    key_offset: int = 0
 
 
 SCHEMA_TYPES = Scalars(
     "float?", "bool", "int", "SymInt", "SymInt", "float", "SymInt", "SymInt[]?", "SymInt[]?",
-    "str?", "str?", "str[]",
+    "str?", "str?", "str[]", "SymInt", "SymInt",
 )  # fmt: skip

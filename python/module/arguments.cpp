@@ -235,10 +235,12 @@ PyObject* ForwardCall::set_scalars(PyObject* scalars, PyObject* operands, Shared
   long long left = 0;
   long long right = 0;
   long long diagonal_offset = 0;
+  long long row_offset = 0;
+  long long key_offset = 0;
   if (!PyTuple_Check(scalars)) raise(PyExc_TypeError, "scalars: expected a tuple, not %R", scalars);
-  if (PyArg_ParseTuple(scalars, "OpiLLfLOOzzO", &scale, &causal, &diagonal, &left, &right,
+  if (PyArg_ParseTuple(scalars, "OpiLLfLOOzzOLL", &scale, &causal, &diagonal, &left, &right,
                        &args_.softcap, &diagonal_offset, &prepared, &orders, &score, &keep,
-                       &operand_names) == 0) {
+                       &operand_names, &row_offset, &key_offset) == 0) {
     throw PythonError{};
   }
   set_orders(orders);
@@ -255,6 +257,8 @@ PyObject* ForwardCall::set_scalars(PyObject* scalars, PyObject* operands, Shared
   args_.window_left = left;
   args_.window_right = right;
   args_.diagonal_offset = diagonal_offset;
+  args_.row_offset = row_offset;
+  args_.key_offset = key_offset;
   args_.has_window = left != -1 || right != -1 ? 1 : 0;
   return prepared;
 }

@@ -88,7 +88,11 @@ def _indices(q, k, operands, scalars):
 def _said(text, q, k, operands, scalars, dtype, s=None):
     """The value of an expression of a call."""
     read = dict(zip(scalars.operand_names, operands.read or ()))
-    return evaluate(text, _indices(q, k, operands, scalars), read, dtype, s)
+    indices = _indices(q, k, operands, scalars)
+    rows, keys = (torch.tensor(n, device=q.device) for n in (scalars.row_offset, scalars.key_offset))
+    if "_offset" not in text:
+        indices |= {"i": indices["i"] + rows, "j": indices["j"] + keys, "off": indices["off"] + keys - rows}
+    return evaluate(text, indices | {"row_offset": rows, "key_offset": keys}, read, dtype, s)
 
 
 def kept(q, k, operands, scalars):

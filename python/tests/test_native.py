@@ -59,6 +59,8 @@ SCALARS = {
     "score": None,
     "keep": None,
     "names": (),
+    "row_offset": 0,
+    "key_offset": 0,
 }
 RESULTS = {"out": OUT, "lse": None, "row_max": None, "max_logits": None, "stream": None}
 MERGE = {
@@ -210,7 +212,7 @@ def operands(**tensors):
         ({"v": 3}, TypeError, "v: expected a tensor .* not <class 'int'>"),
         ({"v": (1, 2)}, TypeError, "takes exactly 7 arguments"),
         ({"scalars": None}, TypeError, "scalars: expected a tuple, not None"),
-        ({"scalars": (None, False)}, TypeError, "takes exactly 12 arguments"),
+        ({"scalars": (None, False)}, TypeError, "takes exactly 14 arguments"),
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"orders": (1, 0)}, TypeError, "takes exactly 4 arguments"),
         ({"scale": "half"}, TypeError, "real number"),

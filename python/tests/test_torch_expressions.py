@@ -175,10 +175,26 @@ def test_in_compiled_code(dynamic):
         torch.testing.assert_close(torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves))
 
 
+def test_a_part_has_the_results_of_the_whole():
+    q, k, v = tensors(requires_grad=False)
+    operands = {"rel": torch.randn(H, 5)}
+    said = {"score": RELATIVE, "keep": "j <= i + 2", "operands": operands}
+    whole = attnjit.attention(q, k, v, **said)
+    for first in (0, 3):
+        part = attnjit.attention(q[:, :, first:], k, v, **said, row_offset=first)
+        torch.testing.assert_close(part, whole[:, :, first:])
+    part = attnjit.attention(
+        q, k[:, :, 2:], v[:, :, 2:], score="s", keep="j >= 2 && j <= i + 2", key_offset=2
+    )
+    torch.testing.assert_close(part, attnjit.attention(q, k, v, keep="j >= 2 && j <= i + 2"))
+
+
 def test_opcheck():
     q, k, v = tensors(requires_grad=False)
     operands = Operands(read=(torch.randn(H, 5), torch.tensor(3, dtype=torch.int32)))
-    scalars = Scalars(diagonal=TOP_LEFT, score=RELATIVE, keep="j < n + off", operand_names=("rel", "n"))
+    scalars = Scalars(
+        diagonal=TOP_LEFT, score=RELATIVE, keep="j < n + off", operand_names=("rel", "n"), row_offset=3
+    )
     inputs = (*operands, *scalars)
     torch.library.opcheck(torch.ops.attnjit.forward.default, (q, k, v, *inputs, True, False, False, False))
     out, lse, *_ = torch.ops.attnjit.forward(q, k, v, *inputs, True, False, False, False)

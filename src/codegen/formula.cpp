@@ -36,6 +36,9 @@ std::vector<Range> ranges_of(const Expr& e, const expr::FloatRange& floats) {
   }
   box.indices[Index::kRow] = box.indices[Index::kKey] = {0, kLength - 1};
   box.indices[Index::kNumQueries] = box.indices[Index::kNumKeys] = {0, kLength};
+  for (const Index index : {Index::kRowOffset, Index::kKeyOffset}) {
+    box.indices[index] = {-kLength, kLength};
+  }
   // A number of the call's, and the difference of the lengths.
   box.indices[Index::kOffset] = {-2 * kLength, 2 * kLength};
   box.score = floats;

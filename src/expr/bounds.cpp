@@ -13,7 +13,7 @@ namespace {
 
 constexpr Uses kKeyUses = use_of(Index::kBatch) | use_of(Index::kHeadKv) | use_of(Index::kKey) |
                           use_of(Index::kOffset) | use_of(Index::kNumQueries) |
-                          use_of(Index::kNumKeys);
+                          use_of(Index::kNumKeys) | kUsesOffsets;
 
 // The places of terms whose conjunction is `place`, or its negation.
 void split(Graph& graph, Simplifier& make, int place, bool negated, std::vector<int>& terms) {
@@ -173,7 +173,9 @@ BoundedSides bounded_sides(const Expr& keep) {
     }
     box.indices[Index::kRow] = rows;
     box.indices[Index::kKey] = keys;
-    box.indices[Index::kOffset] = {0, 0};
+    for (const Index index : {Index::kOffset, Index::kRowOffset, Index::kKeyOffset}) {
+      box.indices[index] = {0, 0};
+    }
     box.indices[Index::kNumQueries] = box.indices[Index::kNumKeys] = {kMany, kMany};
     box.operands = operands;
     return truth(keep, box) == Truth::kNever;

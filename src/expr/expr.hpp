@@ -62,6 +62,7 @@ inline constexpr Uses kUsesScore = 1u << kNumIndices;
 inline constexpr Uses use_of(Index which) { return 1u << static_cast<int>(which); }
 
 inline constexpr Uses kUsesPair = use_of(Index::kRow) | use_of(Index::kKey);
+inline constexpr Uses kUsesOffsets = use_of(Index::kRowOffset) | use_of(Index::kKeyOffset);
 
 /// The Uses of each node of `e`, the indices of its reads included.
 std::vector<Uses> uses_of_nodes(const Expr& e);

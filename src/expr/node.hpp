@@ -23,8 +23,10 @@ enum class Index : std::uint8_t {
   kOffset,      ///< off, the key of row 0 on the diagonal
   kNumQueries,  ///< Lq
   kNumKeys,     ///< Lk
+  kRowOffset,   ///< row_offset
+  kKeyOffset,   ///< key_offset
 };
-inline constexpr int kNumIndices = 8;
+inline constexpr int kNumIndices = 10;
 
 /// The operation of a node. Those from kNegate on are operations on the node's arguments.
 enum class Op : std::uint8_t {

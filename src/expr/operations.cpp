@@ -62,8 +62,8 @@ constexpr std::array<Operation, kNumOps> kOperations = {
     Operation{"?", N::kTernary, S::kSelect, 3, at::kTernary},
 };
 
-constexpr std::array<const char*, kNumIndices> kIndices = {"b", "h",   "g",  "i",
-                                                           "j", "off", "Lq", "Lk"};
+constexpr std::array<const char*, kNumIndices> kIndices = {
+    "b", "h", "g", "i", "j", "off", "Lq", "Lk", "row_offset", "key_offset"};
 constexpr std::array<std::string_view, 4> kWords = {"s", "true", "false", "inf"};
 
 }  // namespace

@@ -1,25 +1,11 @@
 #include "expr/simplify.hpp"
 
-#include "expr/simplifier.hpp"
+#include "expr/rebuild.hpp"
 
 namespace attnjit::expr {
 
 Expr simplify(const Expr& e) {
-  Graph graph;
-  Simplifier simplifier(graph);
-  std::vector<int> places;
-  places.reserve(e.nodes().size());
-  for (const Node& node : e.nodes()) {
-    std::vector<int> args;
-    for (const int arg : node.arguments()) args.push_back(places[static_cast<std::size_t>(arg)]);
-    if (node.is(Op::kRead)) {
-      const int operand = graph.operand(e.operands()[static_cast<std::size_t>(node.operand)]);
-      places.push_back(make_read(graph, operand, args));
-    } else {
-      places.push_back(args.empty() ? graph.add(node) : simplifier.make(node.op, args));
-    }
-  }
-  return graph.finish(places.back());
+  return rebuild(e, [](Graph& graph, Simplifier&, const Node& leaf) { return graph.add(leaf); });
 }
 
 }  // namespace attnjit::expr

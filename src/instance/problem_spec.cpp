@@ -169,10 +169,14 @@ void validate(const ProblemSpec& spec) {
   if ((banded || (placed && differ)) && spec.diagonal == Diagonal::kUnspecified) {
     refuse("diagonal: not named; causal, window, alibi and off need top_left or bottom_right");
   }
-  if (std::abs(spec.diagonal_offset) > problem::kMaxSeqlen) {
-    refuse(fmt::format("diagonal_offset: {}; expected {} to {}", spec.diagonal_offset,
-                       -problem::kMaxSeqlen, problem::kMaxSeqlen));
-  }
+  const auto check_offset = [](const char* what, std::int64_t offset) {
+    if (-problem::kMaxSeqlen <= offset && offset <= problem::kMaxSeqlen) return;
+    refuse(fmt::format("{}: {}; expected {} to {}", what, offset, -problem::kMaxSeqlen,
+                       problem::kMaxSeqlen));
+  };
+  check_offset("diagonal_offset", spec.diagonal_offset);
+  check_offset("row_offset", spec.row_offset);
+  check_offset("key_offset", spec.key_offset);
   for (const problem::Scalar& scalar : problem::kScalars) {
     const auto& given = spec.*scalar.given;
     if (given && !scalar.takes(*given)) {
@@ -213,6 +217,8 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.diagonal == Diagonal::kTopLeft, "top-left");
   add(spec.diagonal == Diagonal::kBottomRight, "bottom-right");
   add(spec.diagonal_offset != 0, fmt::format("diagonal-offset={}", spec.diagonal_offset));
+  add(spec.row_offset != 0, fmt::format("row-offset={}", spec.row_offset));
+  add(spec.key_offset != 0, fmt::format("key-offset={}", spec.key_offset));
   for (const problem::Scalar& scalar : problem::kScalars) {
     const auto& given = spec.*scalar.given;
     add(given.has_value(), fmt::format("{}={}", scalar.name, given.value_or(0)));

@@ -80,8 +80,11 @@ kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const 
 kernel::ExpressionParams<kernel::kMaxExpressionOperands> expression_params(
     const expr::Ref& expression, const problem::ExpressionOperands& operands,
     const problem::Problem& p, const ForwardArgs& args) {
-  kernel::ExpressionParams<kernel::kMaxExpressionOperands> params{
-      .bottom_right = p.bottom_right, .offset = p.diagonal_offset, .operands = {}};
+  kernel::ExpressionParams<kernel::kMaxExpressionOperands> params{.bottom_right = p.bottom_right,
+                                                                  .offset = p.diagonal_offset,
+                                                                  .row_offset = p.row_offset,
+                                                                  .key_offset = p.key_offset,
+                                                                  .operands = {}};
   for (std::size_t n = 0; n < expression->dtypes.size(); ++n) {
     const problem::ExpressionOperand& from = operands[n];
     kernel::ExpressionOperand& to = params.operands[n];

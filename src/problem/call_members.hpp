@@ -10,10 +10,11 @@ namespace attnjit {
 
 constexpr auto fields(const ScoreOptions*) {
   using O = ScoreOptions;
-  return base::fields_of<O>(base::Field{"scale", &O::scale}, base::Field{"softcap", &O::softcap},
-                            base::Field{"causal", &O::causal}, base::Field{"window", &O::window},
-                            base::Field{"diagonal", &O::diagonal},
-                            base::Field{"diagonal_offset", &O::diagonal_offset});
+  return base::fields_of<O>(
+      base::Field{"scale", &O::scale}, base::Field{"softcap", &O::softcap},
+      base::Field{"causal", &O::causal}, base::Field{"window", &O::window},
+      base::Field{"diagonal", &O::diagonal}, base::Field{"diagonal_offset", &O::diagonal_offset},
+      base::Field{"row_offset", &O::row_offset}, base::Field{"key_offset", &O::key_offset});
 }
 
 /// Without those of its base, ScoreOptions.

@@ -63,6 +63,8 @@ std::string describe(const Problem& p) {
     text += fmt::format(" diagonal={}", p.bottom_right ? "bottom_right" : "top_left");
   }
   if (p.diagonal_offset != 0) text += fmt::format(" diagonal_offset={}", p.diagonal_offset);
+  if (p.row_offset != 0) text += fmt::format(" row_offset={}", p.row_offset);
+  if (p.key_offset != 0) text += fmt::format(" key_offset={}", p.key_offset);
   if (p.packed) text += " packed";
   if (p.paged()) text += fmt::format(" page_size={} pages={}", p.page_size, p.num_pages);
   if (p.tail_mask.exists) text += fmt::format(" tail_mask={}", tail_mask_pattern(p));

@@ -7,6 +7,7 @@
 
 #include "expr/declare.hpp"
 #include "expr/parse.hpp"
+#include "expr/placed.hpp"
 #include "expr/simplify.hpp"
 #include "problem/checks.hpp"
 
@@ -42,7 +43,7 @@ ExpressionOperand canonical(const attnjit::Operand& operand, std::size_t place, 
 }
 
 // The expression of one text, and its operands out of `all`, each marked in `read`.
-expr::Ref resolve(expr::Kind kind, const Expression& text,
+expr::Ref resolve(expr::Kind kind, const Expression& text, const ForwardArgs& args,
                   const std::vector<OperandDeclaration>& declarations,
                   const std::vector<ExpressionOperand>& all, std::vector<bool>& read,
                   ExpressionOperands& operands) {
@@ -53,7 +54,9 @@ expr::Ref resolve(expr::Kind kind, const Expression& text,
     return static_cast<std::size_t>(found - declarations.begin());
   };
   for (const OperandDeclaration& operand : parsed.operands()) read[place_of(operand)] = true;
-  const expr::Expr e = expr::simplify(parsed);
+  const bool is_part = args.row_offset != 0 || args.key_offset != 0;
+  const expr::Expr whole = expr::simplify(parsed);
+  const expr::Expr e = is_part ? expr::placed(whole) : whole;
   std::vector<DType> dtypes;
   for (const OperandDeclaration& operand : e.operands()) {
     const ExpressionOperand& o = all[place_of(operand)];
@@ -63,9 +66,18 @@ expr::Ref resolve(expr::Kind kind, const Expression& text,
   return expr::Ref::of(kind, e, std::move(dtypes));
 }
 
+bool uses_offsets(const expr::Ref& e) { return e && (e->uses & expr::kUsesOffsets) != 0; }
+
+void check_offset(const char* what, std::int64_t offset) {
+  if (-kMaxSeqlen <= offset && offset <= kMaxSeqlen) return;
+  reject("{}: {}; expected {} to {}", what, offset, -kMaxSeqlen, kMaxSeqlen);
+}
+
 }  // namespace
 
 void check_expressions(const ForwardArgs& args, Problem& p) {
+  check_offset("row_offset", args.row_offset);
+  check_offset("key_offset", args.key_offset);
   if (!args.score && !args.keep) {
     if (!args.operands.empty()) {
       reject("operands: {} without score and keep; expected none", args.operands.size());
@@ -82,8 +94,14 @@ void check_expressions(const ForwardArgs& args, Problem& p) {
     operands.push_back(canonical(operand, operands.size(), has_pairs));
   }
   std::vector<bool> read(operands.size());
-  p.score = resolve(expr::Kind::kScore, args.score, declarations, operands, read, p.score_operands);
-  p.keep = resolve(expr::Kind::kKeep, args.keep, declarations, operands, read, p.keep_operands);
+  p.score =
+      resolve(expr::Kind::kScore, args.score, args, declarations, operands, read, p.score_operands);
+  p.keep =
+      resolve(expr::Kind::kKeep, args.keep, args, declarations, operands, read, p.keep_operands);
+  if (uses_offsets(p.score) || uses_offsets(p.keep)) {
+    p.row_offset = static_cast<std::int32_t>(args.row_offset);
+    p.key_offset = static_cast<std::int32_t>(args.key_offset);
+  }
   for (std::size_t n = 0; n < read.size(); ++n) {
     if (!read[n]) {
       reject("operand {}: no expression reads it; leave it out", declarations[n].name);

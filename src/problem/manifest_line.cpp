@@ -56,6 +56,8 @@ Json members(const Problem& p) {
   if (p.alibi.exists) line["alibi"] = alibi_pattern(p);
   if (p.has_diagonal()) line["diagonal"] = p.bottom_right ? "bottom_right" : "top_left";
   if (p.diagonal_offset != 0) line["diagonal_offset"] = p.diagonal_offset;
+  if (p.row_offset != 0) line["row_offset"] = p.row_offset;
+  if (p.key_offset != 0) line["key_offset"] = p.key_offset;
   if (p.mask.extent != Extent::kAbsent) line["mask"] = pattern(p, p.mask);
   if (p.mask_prepared) line["prepared_mask"] = true;
   if (p.bias.extent != Extent::kAbsent) {

@@ -122,6 +122,7 @@ struct Problem {
   TailMask tail_mask;
   expr::Ref score, keep;                             ///< expressions
   ExpressionOperands score_operands, keep_operands;  ///< of these, and defaults past their number
+  std::int32_t row_offset = 0, key_offset = 0;       ///< 0 unless these name them
 
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.

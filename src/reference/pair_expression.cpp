@@ -47,20 +47,25 @@ std::vector<expr::OperandReader> readers_of(const expr::Expr& e, const ForwardAr
 PairExpression::PairExpression(expr::Kind kind, const Expression& text, const ForwardArgs& args,
                                std::int64_t first_batch)
     : PairExpression(expr::parse(kind, text.text(), expr::declarations(args.operands)), args,
-                     first_batch) {
+                     first_batch, true) {
+  is_placed_ = (expr::uses(expression_) & expr::kUsesOffsets) == 0;
   if (kind != expr::Kind::kScore) return;
   slope_ = expr::derivative_by_score(expression_);
   slope_readers_ = readers_of(*slope_, args);
 }
 
-PairExpression::PairExpression(expr::Expr e, const ForwardArgs& args, std::int64_t first_batch)
+PairExpression::PairExpression(expr::Expr e, const ForwardArgs& args, std::int64_t first_batch,
+                               bool is_placed)
     : expression_(std::move(e)),
+      is_placed_(is_placed),
+      row_offset_(args.row_offset),
+      key_offset_(args.key_offset),
       readers_(readers_of(expression_, args)),
       first_batch_(first_batch),
       heads_per_kv_head_(args.q.shape[1] / args.k.shape[1]) {}
 
 PairExpression PairExpression::with(expr::Expr e, const ForwardArgs& args) const {
-  return {std::move(e), args, first_batch_};
+  return {std::move(e), args, first_batch_, is_placed_};
 }
 
 PairExpression::Values::Values(const PairExpression& of) : of_(of), value_(of.expression_) {
@@ -74,9 +79,13 @@ const expr::Environment& PairExpression::Values::environment(const Pair& pair,
   index[kBatch] = of_.first_batch_ + pair.batch;
   index[kHeadQ] = pair.head;
   index[kHeadKv] = pair.head / of_.heads_per_kv_head_;
-  index[kRow] = pair.query;
-  index[kKey] = pair.key;
-  index[kOffset] = lengths.offset;
+  const std::int64_t rows = of_.is_placed_ ? of_.row_offset_ : 0;
+  const std::int64_t keys = of_.is_placed_ ? of_.key_offset_ : 0;
+  index[kRow] = pair.query + rows;
+  index[kKey] = pair.key + keys;
+  index[kOffset] = lengths.offset + keys - rows;
+  index[kRowOffset] = of_.row_offset_;
+  index[kKeyOffset] = of_.key_offset_;
   index[kNumQueries] = lengths.queries;
   index[kNumKeys] = lengths.keys;
   environment_.score = score;

@@ -50,10 +50,12 @@ class PairExpression {
   };
 
  private:
-  PairExpression(expr::Expr e, const ForwardArgs& args, std::int64_t first_batch);
+  PairExpression(expr::Expr e, const ForwardArgs& args, std::int64_t first_batch, bool is_placed);
 
   expr::Expr expression_;
-  std::optional<expr::Expr> slope_;  // of a score
+  bool is_placed_;  // i, j and off are those of the whole, for the text does not name the offsets
+  std::int64_t row_offset_, key_offset_;  // of the call
+  std::optional<expr::Expr> slope_;       // of a score
   std::vector<expr::OperandReader> readers_, slope_readers_;
   std::int64_t first_batch_, heads_per_kv_head_;
 };

@@ -156,6 +156,22 @@ TEST_CASE("expressions: masks and scores") {
     for (const Said& said : list) check_one_pass(bench, with(kSmall, said), turn++);
   }
 }
+// A part of longer sequences: the diagonal runs through it.
+TEST_CASE("expressions: rows and keys are a part of a whole") {
+  Bench bench;
+  ProblemSpec part = kSmall;
+  part.row_offset = 90;
+  part.key_offset = 40;
+  int turn = 0;
+  for (const Said& said : {
+           Said{"s + rel[h, clamp(j - i, -20, 20) + 20]", "j <= i", {"rel=fp32:h,41"}},
+           Said{"", "doc[b, i] == doc[b, j] && j <= i + off", {"doc=int32:b,250:sorted/5"}},
+           Said{"s + row[i]", "j + key_offset <= i + row_offset", {"row=fp32:q"}},
+       }) {
+    check_one_pass(bench, with(part, said), turn++);
+  }
+}
+
 TEST_CASE("slow: expressions: masks and scores on each path") {
   Bench bench;
   for (const auto& list : {std::span<const Said>(kMasks), std::span<const Said>(kScores)}) {

@@ -99,6 +99,8 @@ inline void add_options(std::vector<Mutation>& list) {
   }
   for (const std::int64_t offset : {0, -7, 1 << 29}) {
     list.push_back({"diagonal_offset", [=](ForwardArgs& a) { a.diagonal_offset = offset; }});
+    list.push_back({"row_offset", [=](ForwardArgs& a) { a.row_offset = offset; }});
+    list.push_back({"key_offset", [=](ForwardArgs& a) { a.key_offset = offset; }});
   }
   for (const std::int64_t sequences : {0, 1, 4, 8}) {
     list.push_back({"num_sequences", [=](ForwardArgs& a) { a.num_sequences = sequences; }});

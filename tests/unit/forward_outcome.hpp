@@ -96,8 +96,9 @@ inline void put(Members& m, const kernel::SoftcapParams& params) {
 }
 template <int kOperands>
 void put(Members& m, const char* name, const kernel::ExpressionParams<kOperands>& params) {
-  const auto& [bottom_right, offset, operands] = params;
-  std::string& all = m[name] = fmt::format("{} {}", bottom_right, offset);
+  const auto& [bottom_right, offset, row_offset, key_offset, operands] = params;
+  std::string& all = m[name] =
+      fmt::format("{} {} {} {}", bottom_right, offset, row_offset, key_offset);
   for (const auto& [data, strides, sizes, ranges, lines, length] : operands) {
     all += fmt::format("; {} {} {} {} {} {}", fmt::ptr(data), fmt::join(strides, " "),
                        fmt::join(sizes, " "), fmt::ptr(ranges), fmt::ptr(lines), length);

@@ -73,6 +73,8 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
   spec.use_sink = any(false, false, false, true);
   if (spec.use_sink) spec.sink_dtype = any(spec.dtype, DType::kFloat32);
   spec.diagonal_offset = any(0, 0, 0, 7, -40);
+  spec.row_offset = any(0, 0, 40);
+  spec.key_offset = any(0, 0, -9);
   spec.alibi = text({"", "", "", "h", "bh"});
   if (!spec.alibi.empty() && spec.diagonal == Diagonal::kUnspecified) {
     spec.diagonal = any(Diagonal::kTopLeft, Diagonal::kBottomRight);

@@ -104,11 +104,11 @@ Parsed diagonal(const Json& value) {
                      }};
 }
 
-Parsed diagonal_offset(const Json& value) {
+template <std::int64_t ScoreOptions::*field>
+Parsed offset(const Json& value) {
   const auto number = integer(value, -kMaxSize);
   if (!number) return std::nullopt;
-  return MemberValue{fmt::to_string(*number),
-                     [n = *number](ProblemSpec& s) { s.diagonal_offset = n; }};
+  return MemberValue{fmt::to_string(*number), [n = *number](ProblemSpec& s) { s.*field = n; }};
 }
 
 // A broadcast pattern; the sizes it stands for are checked with the whole problem.
@@ -229,7 +229,9 @@ constexpr Member kNamed[] = {
     {"causal", false, false, "false, \"bottom_right\" or \"top_left\"", causal},
     {"window", false, true, "[left, right], numbers of keys, -1 = open", window},
     {"diagonal", false, false, "\"bottom_right\" or \"top_left\"", diagonal},
-    {"diagonal_offset", false, false, "an integer", diagonal_offset},
+    {"diagonal_offset", false, false, "an integer", offset<&Spec::diagonal_offset>},
+    {"row_offset", false, false, "an integer", offset<&Spec::row_offset>},
+    {"key_offset", false, false, "an integer", offset<&Spec::key_offset>},
     {"alibi", false, false, "\"h\", \"bh\" or \"none\"", alibi},
     {"mask", false, false, kPattern, pattern<&Spec::mask>},
     {"mask_kind", false, false,

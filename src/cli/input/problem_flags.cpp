@@ -122,6 +122,12 @@ void set_band(const ProblemFlags& flags, ProblemSpec& spec) {
   }
   spec.alibi = flags.alibi.value_or("");
   spec.diagonal_offset = flags.diagonal_offset.value_or(0);
+  if (!flags.score && !flags.keep && (flags.row_offset || flags.key_offset)) {
+    usage_error("{} has no effect without --score or --keep; add one or leave it out",
+                flags.row_offset ? "--row-offset" : "--key-offset");
+  }
+  spec.row_offset = flags.row_offset.value_or(0);
+  spec.key_offset = flags.key_offset.value_or(0);
 }
 
 void expect_companion(bool given, std::string_view flag, bool present, std::string_view companion) {

@@ -17,6 +17,7 @@ struct ProblemFlags {
   std::optional<std::string> window;  ///< "L,R"
   std::optional<std::string> diagonal;
   std::optional<std::int64_t> diagonal_offset;
+  std::optional<std::int64_t> row_offset, key_offset;
   std::optional<std::string> mask, mask_kind;
   std::optional<double> mask_density;
   bool prepared_mask = false;

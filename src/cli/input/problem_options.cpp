@@ -91,6 +91,10 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
   add("--window", flags.window, "L,R: keys before and after the diagonal; -1 = open");
   add("--diagonal", flags.diagonal, "bottom-right or top-left, for --causal, --window and --alibi");
   add("--diagonal-offset", flags.diagonal_offset, "Keys by which that diagonal lies further right");
+  add("--row-offset", flags.row_offset,
+      "Added to i of --score and --keep: the rows are a part of longer sequences, from this one "
+      "on");
+  add("--key-offset", flags.key_offset, "The same of keys, added to j");
   add("--alibi", flags.alibi,
       "Slopes of ALiBi: h, one per query head, or bh, one per batch element and query head");
   add("--mask", flags.mask,

@@ -137,6 +137,8 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, Operands& operands
   args.causal = c.causal != 0;
   args.diagonal = static_cast<Diagonal>(c.diagonal);
   args.diagonal_offset = c.diagonal_offset;
+  args.row_offset = c.row_offset;
+  args.key_offset = c.key_offset;
   if (c.has_window != 0) args.window = {c.window_left, c.window_right};
   args.score = Expression::from_handle(c.score);
   args.keep = Expression::from_handle(c.keep);

@@ -35,6 +35,7 @@ template <int kOperands>
 struct ExpressionParams {
   int32 bottom_right;  // whether the diagonal ends at the last row and key
   int32 offset;        // of the diagonal
+  int32 row_offset, key_offset;
   ExpressionOperand operands[kOperands > 0 ? kOperands : 1];
 };
 

@@ -11,7 +11,7 @@ namespace attnjit::kernel::formula {
 
 // The indices that all scores of a block share, or of a line with pack_gqa.
 struct Place {
-  int b, h, g, off, Lq, Lk;
+  int b, h, g, off, Lq, Lk, row_offset, key_offset;
 };
 
 template <ScoreShape kShape, class Params>
@@ -22,7 +22,9 @@ ATTNJIT_DEVICE Place place_of(const Params& params, const Block& block) {
           .g = block.head / kShape.gqa_ratio,
           .off = params.offset + diagonal,
           .Lq = block.query_len + block.dropped_queries,
-          .Lk = block.kv_len + block.dropped_keys};
+          .Lk = block.kv_len + block.dropped_keys,
+          .row_offset = params.row_offset,
+          .key_offset = params.key_offset};
 }
 
 // An index that is known not to be below 0.

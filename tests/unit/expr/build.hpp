@@ -75,7 +75,8 @@ namespace symbols {
 inline constexpr Symbol b{Op::kIndex, Index::kBatch}, h{Op::kIndex, Index::kHeadQ},
     g{Op::kIndex, Index::kHeadKv}, i{Op::kIndex, Index::kRow}, j{Op::kIndex, Index::kKey},
     off{Op::kIndex, Index::kOffset}, Lq{Op::kIndex, Index::kNumQueries},
-    Lk{Op::kIndex, Index::kNumKeys}, s{};
+    Lk{Op::kIndex, Index::kNumKeys}, row_offset{Op::kIndex, Index::kRowOffset},
+    key_offset{Op::kIndex, Index::kKeyOffset}, s{};
 }  // namespace symbols
 
 inline Expr operator-(const Expr& a) { return build(Op::kNegate, {a}); }

@@ -115,6 +115,24 @@ TEST_CASE("what is refused names the operand, or shows the place") {
   CHECK(refusal(call("", "doc[b, j] > 0", many)) == "operands: 17; expected at most 16");
 }
 
+TEST_CASE("the place of a part enters expressions that depend on it") {
+  ForwardArgs args = call("", "j <= i");
+  args.row_offset = 64;
+  const problem::Problem part = make_problem(args);
+  CHECK(part.row_offset == 64);
+  CHECK(part.keep.text() == "keep j + key_offset <= i + row_offset");
+  CHECK(problem::describe(part).find(" row_offset=64") != std::string::npos);
+  args.row_offset = 128;
+  CHECK(problem::family(make_problem(args)) == problem::family(part));  // makes no kernel
+  args.row_offset = problem::kMaxSeqlen + 1;
+  CHECK(refusal(args) == "row_offset: 536870913; expected -536870912 to 536870912");
+  args.row_offset = 64;
+  args.keep = expr::expression("j < Lk // 2 + b");
+  CHECK(make_problem(args).row_offset == 64);  // j may be placed as well
+  args.keep = expr::expression("h < 2");
+  CHECK(make_problem(args).row_offset == 0);
+}
+
 TEST_CASE("an expression that reads off wants the diagonal named where lengths differ") {
   ForwardArgs args = call("", "j <= i + off");
   CHECK(refusal(args) ==

@@ -23,7 +23,7 @@ static void check_layout(void) {
   /* What a program was compiled with must mean the same in every later version. */
   CHECK(sizeof(attnjit_tensor) == 80);
   CHECK(offsetof(attnjit_tensor, strides) == 48);
-  CHECK(sizeof(attnjit_forward_args) == 584);
+  CHECK(sizeof(attnjit_forward_args) == 600);
   CHECK(offsetof(attnjit_forward_args, mask) == 328);
   CHECK(offsetof(attnjit_forward_args, has_scale) == 368);
   CHECK(offsetof(attnjit_forward_args, window_left) == 392);
@@ -41,6 +41,7 @@ static void check_layout(void) {
   CHECK(offsetof(attnjit_forward_args, prepared_mask) == 512);
   CHECK(offsetof(attnjit_forward_args, mask_inner) == 520);
   CHECK(offsetof(attnjit_forward_args, bias_cycle) == 544);
+  CHECK(offsetof(attnjit_forward_args, row_offset) == 584);
   CHECK(sizeof(attnjit_prepared_mask) == 48);
   CHECK(sizeof(attnjit_prepare_mask_args) == 104);
   CHECK(sizeof(attnjit_merge_lse_args) == 216);
@@ -183,14 +184,14 @@ static void check_struct_size(attnjit_context* context) {
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.later = 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: byte 584 is set"));
+              "args: byte 600 is set"));
   /* One of version 0.1, which ends at its window. */
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap);
   larger.args.softcap = -1;
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap) - 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: struct_size is 407; expected 584"));
+              "args: struct_size is 407; expected 600"));
   larger.args.struct_size = (size_t)-1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
               "struct_size"));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "expr/interned.hpp"
 #include "unit/forward_fixtures.hpp"
 #include "unit/forward_mutations.hpp"
 #include "unit/forward_outcome.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 // Starting points that have different features.
 std::vector<ForwardArgs> bases() {
-  std::vector<ForwardArgs> list(6, test::forward_args());
+  std::vector<ForwardArgs> list(7, test::forward_args());
   list[1].mask = test::mask(list[1], "bgqk");
   list[1].causal = true;
   list[1].diagonal = Diagonal::kBottomRight;
@@ -40,6 +41,8 @@ std::vector<ForwardArgs> bases() {
   list[5] = test::forward_args({.batch = 8, .heads_q = 4, .heads_kv = 2});
   list[5].mask = test::mask(list[5], "s1qk");
   list[5].bias = test::bias(list[5], "shqk");
+  list[6].keep = expr::expression("j <= i");
+  list[6].row_offset = 5;
   return list;
 }
 
