@@ -121,11 +121,13 @@ def enqueue_backward(
     dv: Tensor,
     dbias: Tensor | None,
     deterministic: bool,
+    read: tuple[Tensor | None, ...] = (),
 ) -> None:
-    """As backward(), into dq, dk, dv and, unless it is None, dbias; without dsink."""
+    """As backward(), into dq, dk, dv and, unless it is None, dbias, and into `read`, which new_read_gradients() makes;
+    without dsink."""
     _calls.enqueue_backward(
         context(), q, k, v, *operands, scalars, out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, None,
-        None, _CURRENT_STREAM,
+        read or None, _CURRENT_STREAM,
     )  # fmt: skip
 
 

@@ -42,22 +42,29 @@ def _backward(dout, dlse, q, k, v, out, lse, *arguments):
     for like, wanted, gradient in ((operands.bias, need_dbias, dbias), (operands.sink, need_dsink, dsink)):
         results.append(gradient.to(like.dtype) if wanted else _absent(q))
     wanted_read = any(need_read)
-    results.append(_gradients_of_read(dout, dlse, q, k, v, operands, scalars, need_read) if wanted_read else [])
+    of_rows = dout, dlse, out, lse
+    results.append(_gradients_of_read(of_rows, q, k, v, operands, scalars, need_read) if wanted_read else [])
     return tuple(results)
 
 
-def _gradients_of_read(dout, dlse, q, k, v, operands, scalars, need_read):
-    """Those of the tensors that expressions read. An operator's kernel records no graph, another thread does."""
+def _gradients_of_read(of_rows, q, k, v, operands, scalars, need_read):
+    """Those of the tensors that expressions read, of which `out` and `lse` may be over more keys. An operator's kernel
+    records no graph, another thread does."""
+    dout, dlse, out, lse = (t if t is None else t.double() for t in of_rows)
+    delta = (dout * out).sum(-1) - (0 if dlse is None else dlse)
 
     def compute():
         read = [t.detach().requires_grad_(need) for t, need in zip(operands.read, need_read)]
         with torch.enable_grad():
             given = operands._replace(read=read)
-            out, lse = packed_formulas.formulas_for(given).attend(q, k, v, given, scalars)
+            own_out, own_lse = packed_formulas.formulas_for(given).attend(q, k, v, given, scalars)
+            # The sum of exp(score - lse) (dout . v - delta) over the keys at hand, whose derivative by a score is
+            # the score's gradient.
+            counts = own_lse.isfinite() & lse.isfinite()
+            share = torch.where(counts, torch.where(counts, own_lse - lse, 0.0).exp(), 0.0)
+            total = (share * ((dout * own_out).sum(-1) - delta)).nan_to_num(0, 0, 0).sum()
         leaves = [t for t in read if t.requires_grad]
-        lse = lse.nan_to_num(0, 0, 0)
-        weights = dout.to(out.dtype), torch.zeros_like(lse) if dlse is None else dlse.to(lse.dtype)
-        found = torch.autograd.grad((out, lse), leaves, weights, allow_unused=True)
+        found = torch.autograd.grad(total, leaves, allow_unused=True)
         return [torch.zeros_like(t) if g is None else g.to(t.dtype) for t, g in zip(leaves, found)]
 
     with ThreadPoolExecutor(1) as thread:

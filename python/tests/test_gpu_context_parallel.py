@@ -47,6 +47,41 @@ def test_random_problems(seed):
     groups.run(_compare, seed)
 
 
+def _compare_expressions(rank, ranks):
+    device, rows = f"cuda:{rank}", 700
+    group = dist.init_device_mesh("cuda", (ranks,), mesh_dim_names=("cp",))["cp"]
+    shard = lambda tensor, dim: context_parallel.shard(tensor.detach(), dim, group)
+    generator = torch.Generator(device).manual_seed(0)
+    new = lambda *shape: torch.randn(shape, generator=generator, device=device)
+    q, k, v = (new(1, 4, rows, 64).bfloat16().requires_grad_() for _ in range(3))
+    document = torch.randint(0, 4, (1, rows), generator=generator, device=device).sort(-1).values.int()
+    operands = {"rel": new(4, 33).requires_grad_(), "row": new(1, rows).requires_grad_(), "doc": document}
+    own = {"rel": operands["rel"].detach(), "row": shard(operands["row"], 1), "doc": shard(document, 1)}
+    said = {
+        "score": "s * sigmoid(row[b, i]) + rel[h, clamp(j - i, -16, 16) + 16]",
+        "keep": "doc[b, i] == doc[b, j] && j <= i",
+    }
+    mine = [shard(t, 2).requires_grad_() for t in (q, k, v)] + [own["rel"], own["row"]]
+    for leaf in mine[3:]:
+        leaf.requires_grad_()
+    whole = attnjit.attention(q, k, v, **said, operands=operands)
+    gradients = torch.autograd.grad(whole.float().square().sum(), (q, k, v, operands["rel"], operands["row"]))
+    for method in ("ring", "gather"):
+        out = context_parallel.attention(
+            *mine[:3], **said, operands=own, group=group, seqlen_q=rows, seqlen_kv=rows, method=method
+        )
+        torch.testing.assert_close(out, shard(whole, 2), rtol=2e-2, atol=2e-2)
+        found = torch.autograd.grad(out.float().square().sum(), mine)
+        for gradient, expected, axis in zip(found, gradients, (2, 2, 2, None, 1), strict=True):
+            part = expected if axis is None else shard(expected, axis)
+            assert (gradient - part).abs().max() <= 0.02 * expected.abs().max()
+
+
+@needs_two
+def test_expressions():
+    groups.run(_compare_expressions)
+
+
 def _one_rank_is_the_plain_call(rank, ranks):
     rng = random.Random(0)
     for seed in rng.sample(range(100), 4):

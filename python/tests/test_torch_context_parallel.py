@@ -46,6 +46,7 @@ def _compare(rank, ranks, port):
         _compare_one(seed, ranks, mesh)
     _check_a_bias_over_few_keys(mesh)
     _check_a_bias_of_rows_beside_sinks(mesh, ranks)
+    _check_expressions(mesh, ranks)
     if ranks > 1:
         _check_sinks_of_dead_rows(mesh, ranks)
     _check_messages(ranks)
@@ -57,6 +58,55 @@ def _compare(rank, ranks, port):
             context_parallel.shard(torch.zeros(4), 0, mesh)
     dist.destroy_process_group()
     library._destroy()
+
+
+def _check_expressions(group, ranks):
+    """Operands by rows, by keys and of neither, of which ranks have their shares, and their gradients."""
+    torch.manual_seed(0)
+    rows, keys = 6 * ranks + 1, 4 * ranks + 3
+    shard = lambda tensor, dim: context_parallel.shard(tensor.detach(), dim, group)
+    q, k, v = (torch.randn(2, 2, length, 8, requires_grad=True) for length in (rows, keys, keys))
+    operands = {
+        "rel": torch.randn(2, 9, requires_grad=True),
+        "row": torch.randn(2, rows, requires_grad=True),
+        "key": torch.randn(keys, requires_grad=True),
+        "doc": torch.randint(0, 3, (2, keys), dtype=torch.int32),
+        "pad": torch.rand(2, keys) > 0.1,
+        "n": 4,
+    }
+    said = {
+        "score": "s + rel[h, clamp(j - i, -4, 4) + 4] * row[b, i] + key[ j ] / Lq",
+        "keep": "doc[b, j] == doc[b, max(j - 1, 0)] && (j <= i + off || j < n) && pad[b, j]",
+        "diagonal": "bottom-right",
+    }
+    shared = {"row": 1, "key": 0, "doc": 1, "pad": 1}
+    own = {
+        name: shard(t, shared[name]) if name in shared else t.detach() if isinstance(t, torch.Tensor) else t
+        for name, t in operands.items()
+    }
+    leaves = ("rel", "row", "key")
+    for name in leaves:
+        own[name].requires_grad_()
+    mine = [shard(t, 2).requires_grad_() for t in (q, k, v)]
+    expected = attnjit.attention(q, k, v, **said, operands=operands)
+    wanted = torch.autograd.grad(expected.square().sum(), (q, k, v, *(operands[n] for n in leaves)))
+    axes = (2, 2, 2, None, 1, 0)
+    for method in ("ring", "gather"):
+        options = {"group": group, "seqlen_q": rows, "seqlen_kv": keys, "method": method}
+        out = context_parallel.attention(*mine, **said, operands=own, **options)
+        torch.testing.assert_close(out, shard(expected, 2), rtol=2e-4, atol=2e-4)
+        found = torch.autograd.grad(out.square().sum(), (*mine, *(own[n] for n in leaves)))
+        for gradient, whole_gradient, axis in zip(found, wanted, axes):
+            part = whole_gradient if axis is None else shard(whole_gradient, axis)
+            torch.testing.assert_close(gradient, part, rtol=1e-3, atol=1e-3)
+    if ranks == 1:
+        return
+    with pytest.raises(ValueError, match="axis 0 of key is 2; expected 1 or"):
+        options = {"group": group, "seqlen_q": rows, "seqlen_kv": keys}
+        context_parallel.attention(*mine, score="s + key[j]", operands={"key": torch.ones(2)}, **options)
+    with pytest.raises(NotImplementedError, match="pair is read by rows and by keys"):
+        pair = torch.zeros(mine[0].shape[2], mine[1].shape[2])
+        context_parallel.attention(*mine, score="s + pair[i, j]", operands={"pair": pair}, **options)
 
 
 def _check_a_bias_over_few_keys(group):
@@ -113,8 +163,8 @@ def _check_messages(ranks):
     lengths = torch.tensor([0, 6], dtype=torch.int32)
     with pytest.raises(NotImplementedError, match="cu_seqlens_q: context_parallel.attention takes no packed"):
         context_parallel.attention(q, q, q, cu_seqlens_q=lengths, cu_seqlens_kv=lengths)
-    with pytest.raises(NotImplementedError, match="keep: context_parallel.attention takes no expression"):
-        context_parallel.attention(q, q, q, keep="j <= i")
+    with pytest.raises(TypeError, match="keep: expected a text, not function"):
+        context_parallel.attention(q, q, q, keep=lambda: None)
     with pytest.raises(TypeError, match="unexpected keyword argument 'sinks'"):
         context_parallel.attention(q, q, q, sinks=torch.zeros(2))
     with pytest.raises(ValueError, match="method: 'tree'"):

@@ -26,8 +26,6 @@ int place_leaf(Graph& graph, Simplifier& simplifier, const Node& leaf) {
 
 }  // namespace
 
-Expr placed(const Expr& e) {
-  return (uses(e) & kUsesOffsets) != 0 ? e : rebuild(e, place_leaf);
-}
+Expr placed(const Expr& e) { return (uses(e) & kUsesOffsets) != 0 ? e : rebuild(e, place_leaf); }
 
 }  // namespace attnjit::expr

@@ -1,6 +1,7 @@
 """`attnjit.context_parallel.attention`, `shard` and `unshard`."""
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from .._prepared_mask import PreparedMask
 from .._scalars import NO_DIAGONAL
 from ._autograd import Attention, forward
 from ._exchange import Gather, members
+from ._expressions import Lengths, said_of_whole
 from ._problem import Problem, of_rank_4
 from ._schedule import band_of, diagonal_of
 from ._shares import share, whole_length
@@ -28,9 +30,6 @@ _NOT_TAKEN = {
     "cu_seqlens_kv": "packed sequences; pass a mask, or call once per sequence",
     "block_table": "paged keys; call attnjit.attention",
     "tail_mask": "mask over the last keys; pass a mask over all of them",
-    "score": "expression of scores; pass a bias",
-    "keep": "expression of kept keys; pass a mask",
-    "operands": "operands of expressions; pass a mask or a bias",
 }
 
 
@@ -70,6 +69,9 @@ def attention(
     diagonal_offset: int = 0,
     scale: float | None = None,
     softcap: float | None = None,
+    score: str | None = None,
+    keep: str | None = None,
+    operands: Mapping[str, Tensor | float] | None = None,
     seqlen_q: int | None = None,
     seqlen_kv: int | None = None,
     return_lse: bool = False,
@@ -97,6 +99,9 @@ def attention(
         sink, alibi_slopes: as those of attnjit.attention, the same on all ranks, and so is the gradient of the sink.
         causal, window, diagonal, diagonal_offset, scale, softcap: as those of attnjit.attention, of the whole
             sequences.
+        score, keep, operands: as those of attnjit.attention, of the whole sequences. Of an operand that is read by
+            `i` or by `j` alone in an axis, which is not of size 1, each rank has its share in this axis, and the
+            gradient of it; of others each has all, and the gradient is summed over all ranks.
         group: a process group, or a device mesh of one dimension; None is all ranks.
         seqlen_q, seqlen_kv: the lengths of the whole sequences. By default every rank has as much of them, which is
             so where 2N divides them.
@@ -117,7 +122,8 @@ def attention(
             needs two rows on each rank.
         TypeError, NotImplementedError, RuntimeError: as attnjit.attention; RuntimeError too where a rank does not
             answer within the group's time-out. NotImplementedError names an argument of attnjit.attention that is
-            not taken: lengths per batch element, packed sequences, paged keys, tail_mask, expressions.
+            not taken: lengths per batch element, packed sequences, paged keys, tail_mask; and an operand that is
+            read by rows and by keys.
     """
     _refuse(others)
     _check(q, k, v, mask, method)
@@ -127,8 +133,8 @@ def attention(
     if who.ranks == 1:
         return attention_here(
             q, k, v, mask=mask, bias=bias, sink=sink, alibi_slopes=alibi_slopes, causal=causal, window=window,
-            diagonal=diagonal, diagonal_offset=diagonal_offset, scale=scale, softcap=softcap,
-            return_lse=return_lse, return_row_max=return_row_max, return_max_logits=return_max_logits,
+            diagonal=diagonal, diagonal_offset=diagonal_offset, scale=scale, softcap=softcap, score=score, keep=keep,
+            operands=operands, return_lse=return_lse, return_row_max=return_row_max, return_max_logits=return_max_logits,
             deterministic=deterministic,
         )  # fmt: skip
     scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
@@ -148,7 +154,12 @@ def attention(
             f"bias: its gradient needs two rows on each rank, to tell a row from a broadcast; seqlen_q is"
             f" {whole_q} on {who.ranks} ranks"
         )
-    over_keys = alibi_slopes is not None or any(t is not None and t.shape[3] > 1 for t in (mask, bias))
+    shared, read = (), None
+    if score is not None or keep is not None or operands is not None:
+        lengths = Lengths({"i": whole_q, "j": whole_kv}, {"i": q.shape[2], "j": k.shape[2]})
+        scalars, read, shared = said_of_whole(scalars, score, keep, operands, q.device, lengths)
+    has_places = alibi_slopes is not None or read is not None
+    over_keys = has_places or any(t is not None and t.shape[3] > 1 for t in (mask, bias))
     # A call with a single key computes the gradient of a bias for a row that keeps no other.
     needs_all_keys = needs_dbias and whole_kv < 4 * who.ranks
     if deterministic is None:
@@ -159,16 +170,19 @@ def attention(
         seqlen_kv=whole_kv,
         band=band_of(scalars, whole_q, whole_kv),
         scalars=scalars,
-        diagonal=None if alibi_slopes is None else diagonal_of(scalars, whole_q, whole_kv),
+        diagonal=diagonal_of(scalars, whole_q, whole_kv) if has_places else None,
         join_keys=not over_keys,
+        shared=shared,
         deterministic=deterministic,
         method="gather" if needs_all_keys else method,
     )
-    operands = Operands(mask, bias, sink, alibi_slopes)
-    if wants_gradient and any(t is not None and t.requires_grad for t in (q, k, v, bias, sink)):
-        results = Attention.apply(q, k, v, *operands, problem, return_row_max, return_max_logits)
+    tensors = Operands(mask, bias, sink, alibi_slopes, read=read)
+    leaves = (q, k, v, bias, sink, *(read or ()))
+    if wants_gradient and any(t is not None and t.requires_grad for t in leaves):
+        results = Attention.apply(q, k, v, problem, return_row_max, return_max_logits, *tensors.flat())
     else:
-        results = forward(q, k, v, operands, problem, return_row_max, return_max_logits)
+        tensors = problem.with_whole_reads(tensors)
+        results = forward(q, k, v, tensors, problem, return_row_max, return_max_logits)
     out, lse, *maxima = results
     wanted = (out, lse if return_lse else None, *maxima)
     found = tuple(t for t in wanted if t is not None)

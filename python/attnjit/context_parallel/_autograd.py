@@ -9,6 +9,7 @@ from .._call import Operands
 from .._layout import new_gradient
 from ._bias_gradient import BiasGradient
 from ._exchange import Part
+from ._expressions import ReadGradients
 from ._kernels import backward_into
 from ._merging import Merging
 from ._problem import Problem, operands_of
@@ -29,7 +30,7 @@ def forward(
             keys = slice(*call.keys)
             merging.add(
                 call, k_held[:, :, keys], v_held[:, :, keys], operands_of(call, of_keys),
-                call.scalars(problem.scalars),
+                problem.scalars_of(call),
             )  # fmt: skip
     out, lse = merging.result()
     if operands.sink is not None:
@@ -44,7 +45,7 @@ class _Backward:
 
     def __init__(
         self, dout, dlse, q, k, v, out, lse, operands: Operands, problem: Problem, need_dbias: bool,
-        need_dsink: bool,
+        need_dsink: bool, need_read: tuple[bool, ...],
     ):  # fmt: skip
         self._q, self._operands, self._problem = q, operands, problem
         self._dout, self._out, self._dlse, self._lse = dout, out, dlse, lse
@@ -52,12 +53,15 @@ class _Backward:
         self._dq = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
         self._dbias = BiasGradient(operands.bias, problem.seqlen_kv) if need_dbias else None
         self._need_dsink = need_dsink
+        self._read = ReadGradients(operands.read or (), need_read, problem.shared)
 
-    def run(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+    def run(self) -> tuple:
+        """(dq, dk, dv, dbias, dsink, gradients of the operands of expressions)."""
         exchange = self._problem.exchange(self._q, self._k, self._v, backward=True)
         dk, dv = exchange.gradients(self._k, self._v, self._contribute)
         dbias, dsink = self._of_rows()
-        return self._dq.to(self._q.dtype), dk.to(self._k.dtype), dv.to(self._v.dtype), dbias, dsink
+        read = self._read.result(self._problem.who)
+        return self._dq.to(self._q.dtype), dk.to(self._k.dtype), dv.to(self._v.dtype), dbias, dsink, read
 
     def _of_rows(self) -> tuple[Tensor | None, Tensor | None]:
         """(dbias, dsink), as far as they are wanted: what rows have beside their keys enters them once."""
@@ -87,11 +91,12 @@ class _Backward:
         lse, dlse = (t if t is None else t[:, :, rows].contiguous() for t in (self._lse, self._dlse))
         gradients = tuple(new_gradient(t) for t in (q, k, v))
         target = self._dbias and self._dbias.target(call)
-        backward_into(
+        read = backward_into(
             dout, dlse, q, k, v, out, lse, operands_of(call, self._operands),
-            call.scalars(self._problem.scalars), gradients, target,
-            self._problem.deterministic,
+            self._problem.scalars_of(call), gradients, target,
+            self._problem.deterministic, self._read.need,
         )  # fmt: skip
+        self._read.add(read)
         if self._dbias:
             self._dbias.add(call, target)
         self._dq[:, :, rows].add_(gradients[0])
@@ -104,9 +109,10 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, q, k, v, *arguments):
-        *operands, problem, need_row_max, need_max_logits = arguments
-        out, lse, *maxima = forward(q, k, v, Operands(*operands), problem, need_row_max, need_max_logits)
-        ctx.save_for_backward(q, k, v, out, lse, *operands)
+        problem, need_row_max, need_max_logits, *operands = arguments
+        operands = problem.with_whole_reads(Operands.of_flat(operands))
+        out, lse, *maxima = forward(q, k, v, operands, problem, need_row_max, need_max_logits)
+        ctx.save_for_backward(q, k, v, out, lse, *operands.flat())
         ctx.problem = problem
         ctx.set_materialize_grads(False)  # lse without a use has no gradient
         ctx.mark_non_differentiable(*(t for t in maxima if t is not None))
@@ -118,10 +124,13 @@ class Attention(torch.autograd.Function):
         q, k, v, out, lse, *operands = ctx.saved_tensors
         if dout is None:
             dout = torch.zeros_like(out)
-        need_dq, need_dk, need_dv, _, need_dbias, need_dsink = ctx.needs_input_grad[:6]
+        need_dq, need_dk, need_dv, *need_others = ctx.needs_input_grad
+        needs = Operands.of_flat(need_others[3:])
         backward = _Backward(
-            dout, dlse, q, k, v, out, lse, Operands(*operands), ctx.problem, need_dbias, need_dsink
-        )
-        dq, dk, dv, dbias, dsink = backward.run()
+            dout, dlse, q, k, v, out, lse, Operands.of_flat(operands), ctx.problem, needs.bias, needs.sink,
+            needs.read or (),
+        )  # fmt: skip
+        dq, dk, dv, dbias, dsink, read = backward.run()
         wanted = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None)
-        return *wanted, *Operands(bias=dbias, sink=dsink), None, None, None
+        gradients = Operands(bias=dbias, sink=dsink, read=read if needs.read else None)
+        return *wanted, None, None, None, *gradients.flat()

@@ -29,18 +29,21 @@ def forward_into(
 
 def backward_into(
     dout, dlse, q, k, v, out, lse, operands: Operands, scalars, gradients: tuple[Tensor, Tensor, Tensor], dbias,
-    deterministic: bool,
-) -> None:  # fmt: skip
-    """Into (dq, dk, dv) and, unless it is None, dbias. `out` and `lse` are those over all keys."""
+    deterministic: bool, need_read: tuple[bool, ...],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Into (dq, dk, dv) and, unless it is None, dbias. `out` and `lse` are those over all keys. Returns the gradients
+    of the operands of expressions that are wanted."""
     if _is_direct(q):
+        read = _call.new_read_gradients(operands, need_read)
         _call.enqueue_backward(
-            dout, dlse, q, k, v, out, lse, operands, scalars, *gradients, dbias, deterministic
+            dout, dlse, q, k, v, out, lse, operands, scalars, *gradients, dbias, deterministic, read
         )
-        return
-    *found, found_dbias, _, _ = _dispatch.backward(
-        dout, dlse, q, k, v, out, lse, operands, scalars, dbias is not None, False, deterministic
+        return read
+    *found, found_dbias, _, read = _dispatch.backward(
+        dout, dlse, q, k, v, out, lse, operands, scalars, dbias is not None, False, deterministic, need_read
     )
     for target, gradient in zip(gradients, found):
         target.copy_(gradient)
     if dbias is not None:
         dbias.copy_(found_dbias)
+    return read

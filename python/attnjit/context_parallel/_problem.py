@@ -8,6 +8,7 @@ from .._call import Operands
 from .._scalars import Scalars
 from ._cost import Sizes, choose
 from ._exchange import Gather, Members, Ring
+from ._expressions import Shared, whole
 from ._schedule import Band, Call, calls_for, count_parts
 from ._shares import Span, share
 
@@ -37,8 +38,9 @@ class Problem:
     seqlen_kv: int
     band: Band
     scalars: Scalars  # of the whole, whose band calls replace by their own
-    diagonal: int | None  # that slopes count from
-    join_keys: bool  # no mask, bias or slope differs from key to key
+    diagonal: int | None  # that slopes and expressions count from
+    join_keys: bool  # no mask, bias, slope or expression differs from key to key
+    shared: tuple[Shared, ...]  # of the operands that expressions read
     deterministic: bool
     method: str | None
 
@@ -47,6 +49,20 @@ class Problem:
 
     def calls(self, keys: tuple[Span, ...]) -> tuple[Call, ...]:
         return calls_for(self.rows(), keys, self.band, self.join_keys, self.diagonal)
+
+    def with_whole_reads(self, operands: Operands) -> Operands:
+        """Those of the rank, with all of what expressions read."""
+        if operands.read is None:
+            return operands
+        read = tuple(whole(t, shared, self.who) for t, shared in zip(operands.read, self.shared))
+        return operands._replace(read=read)
+
+    def scalars_of(self, call: Call) -> Scalars:
+        """Those of a call, whose expressions count rows and keys in the whole."""
+        own = call.scalars(self.scalars)
+        if self.scalars.score is None and self.scalars.keep is None:
+            return own
+        return own._replace(row_offset=call.row_start, key_offset=call.start)
 
     def exchange(self, q: Tensor, k: Tensor, v: Tensor, backward: bool) -> Ring | Gather:
         method = self.method or choose(self.sizes(q, k, v, backward), self.who.ranks)

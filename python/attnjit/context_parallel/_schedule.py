@@ -42,13 +42,14 @@ def kept_pairs(rows: int, keys: int, band: Band) -> int:
 class Call:
     """One call of the kernels: local rows and keys at hand as (first, end), the place of the keys in the whole
     sequence (None where they are several), and the band, and the diagonal that slopes count from, counted from the
-    first row and key."""
+    first row and key; and the place of the first row in the whole sequence."""
 
     rows: tuple[int, int]
     keys: tuple[int, int]
     start: int | None
     band: Band
     diagonal: int | None = None
+    row_start: int = 0
 
     def scalars(self, whole: Scalars) -> Scalars:
         """Those of the whole problem, with the band of this call."""
@@ -119,6 +120,7 @@ def _cover(
                 keys[0].start if len(keys) == 1 else None,
                 (low, high),
                 None if diagonal is None else diagonal + rows[0].start - keys[0].start,
+                rows[0].start,
             )
         ]
     # Calls for different rows share a part of the result.
@@ -138,8 +140,8 @@ def calls_for(
 ) -> tuple[Call, ...]:
     """The fewest calls found that compute `rows` by `keys` under `band`, none of them without a kept pair.
     `join_keys`: one call may take several spans of the keys, as a mask or bias over the keys forbids, and slopes.
-    `diagonal`: where slopes of the whole problem count from, which makes a call take one span of the rows as
-    well. Spans are two at most of each, and lie at hand one behind the other."""
+    `diagonal`: where slopes and expressions of the whole problem count from, which makes a call take one span of
+    the rows as well. Spans are two at most of each, and lie at hand one behind the other."""
     return tuple(_cover(rows, keys, band, join_keys, diagonal))
 
 
