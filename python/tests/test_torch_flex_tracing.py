@@ -112,6 +112,11 @@ def test_conversions_do_not_round():
     assert trace(lambda s, b, h, q, k: s.to(torch.bfloat16).float() + h.float())[0] == "s + float(h)"
 
 
+def test_numbers_of_numpy():
+    np = pytest.importorskip("numpy")
+    assert check(lambda s, b, h, q, k: np.float64(0.5) * s + np.int64(3) - np.float32(2)) == "0.5 * s + 3 - 2.0"
+
+
 def test_captured_tensors():
     """Any way to hold one will do; each is one operand, of the dtype that kernels read."""
     places = torch.randint(0, L, (L,))

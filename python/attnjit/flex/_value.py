@@ -41,7 +41,7 @@ def literal(number: float) -> Value:
         if math.isnan(number):
             return binary("/", literal(0.0), literal(0.0), FLOAT)
         in_fp32 = ctypes.c_float(number).value
-        text = repr(number if in_fp32 and math.isfinite(in_fp32) else in_fp32)
+        text = repr(float(number) if in_fp32 and math.isfinite(in_fp32) else in_fp32)  # of NumPy's too
         return Value(text, FLOAT, strength=_PREFIX if text[0] == "-" else _ATOM, number=number)
     return Value(str(number), INT, number, number, _PREFIX if number < 0 else _ATOM, number)
 
