@@ -5,10 +5,10 @@ import inspect
 import pytest
 import torch
 from torch.nn.attention import flex_attention as torchs
-from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, and_masks, create_block_mask
 
 import attnjit
-from attnjit.flex import _attention, _kept
+from attnjit.flex import _attention, _kept, _numbers
 
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
@@ -181,6 +181,30 @@ def test_a_function_in_the_place_of_a_block_mask():
     keep = documents(*grid())
     found = attnjit.flex_attention(q, k, v, block_mask=documents, enable_gqa=True)
     torch.testing.assert_close(found, attnjit.attention(q, k, v, mask=keep))
+
+
+def capped_at(bound):
+    return lambda s, b, h, q, k: bound * torch.tanh(s / bound)
+
+
+def near(distance):
+    return and_masks(causal, lambda b, h, q, k: (q - k).abs() <= distance)
+
+
+def test_numbers_that_change_from_call_to_call(by_torch, monkeypatch):
+    """The first value is a literal, all others share a text."""
+    texts = []
+
+    def attention(*tensors, **options):
+        texts.append((options["score"], options["keep"]))
+        return attnjit.attention(*tensors, **options)
+
+    monkeypatch.setattr(_attention, "attention", attention)
+    monkeypatch.setattr(_numbers, "_histories", {})
+    for number in (3, 5, 2, 9, 3):
+        compare(by_torch, capped_at(number / 2), block_mask(near(number)))
+    assert "1.5 * tanh(s / 1.5)" == texts[0][0] != texts[1][0]
+    assert len(set(texts[1:])) == 1
 
 
 def test_what_it_returns():

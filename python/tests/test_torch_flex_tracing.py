@@ -114,7 +114,9 @@ def test_conversions_do_not_round():
 
 def test_numbers_of_numpy():
     np = pytest.importorskip("numpy")
-    assert check(lambda s, b, h, q, k: np.float64(0.5) * s + np.int64(3) - np.float32(2)) == "0.5 * s + 3 - 2.0"
+    assert (
+        check(lambda s, b, h, q, k: np.float64(0.5) * s + np.int64(3) - np.float32(2)) == "0.5 * s + 3 - 2.0"
+    )
 
 
 def test_captured_tensors():

@@ -1,11 +1,15 @@
 """Functions of FlexAttention beside the expressions that they are traced to, over all pairs of a small problem."""
 
+import inspect
+
 import torch
 from test_native import FakeTensor, context, merged, without_rows
 from torch.nn.attention.flex_attention import create_mask
 
 from attnjit import _native
 from attnjit._described import _CODES
+from attnjit._expressions import _tensor
+from attnjit.flex._numbers import settled
 from attnjit.flex._tracing import Tracing
 from attnjit.flex._value import FLOAT, INT, Value
 
@@ -15,16 +19,20 @@ SIZES = {"b": 2, "h": 4, "i": 24, "j": 24}
 
 
 def _is_mask(function):
-    return function.__code__.co_argcount == 4
+    parameters = inspect.signature(function).parameters.values()
+    return sum(p.default is p.empty for p in parameters) == 4
 
 
 def trace(function):
-    """(text, operands) of a mask_mod or score_mod."""
+    """(text, operands) of a mask_mod or score_mod, numbers among these as tensors."""
     arguments = [Value(name, INT, 0, size - 1) for name, size in SIZES.items()]
     if not _is_mask(function):
         arguments.insert(0, Value("s", FLOAT))
-    tracing = Tracing(torch.device("cpu"))
-    return tracing.trace("mod", function, *arguments).text, tracing.captured.operands
+    device = torch.device("cpu")
+    tracing = Tracing(device)
+    value, operands = tracing.trace("mod", function, *arguments), tracing.captured.operands
+    text = settled(function, value.text, operands)
+    return text, {name: _tensor(name, operand, device) for name, operand in operands.items()}
 
 
 def _check_types(member, text, operands):

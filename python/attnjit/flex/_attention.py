@@ -8,6 +8,7 @@ from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask
 
 from .._attention import attention
 from ._block_lists import DROPPED, PARTIAL, blocks_of
+from ._numbers import settled
 from ._operations import OPERATIONS, logical_and, where
 from ._tracing import Tracing
 from ._value import FLOAT, INT, Value, literal
@@ -48,11 +49,18 @@ def _said(query: Tensor, key: Tensor, score_mod, block_mask) -> dict:
     indices = tuple(Value(name, INT, 0, max(size - 1, 0)) for name, size in zip("bhij", sizes))
     tracing = Tracing(query.device)
     score = keep = None
+    operands = tracing.captured.operands
     if score_mod is not None:
         score = tracing.trace("score_mod", score_mod, Value("s", FLOAT), *indices).text
     if block_mask is not None:
         keep = _keep(tracing, block_mask, indices).text
-    return {"score": score, "keep": keep, "operands": tracing.captured.operands}
+    # Once both have named their tensors.
+    if score is not None:
+        score = settled(score_mod, score, operands)
+    if keep is not None:
+        mask_mod = block_mask.mask_mod if isinstance(block_mask, BlockMask) else block_mask
+        keep = settled(mask_mod, keep, operands)
+    return {"score": score, "keep": keep, "operands": operands}
 
 
 def flex_attention(
@@ -72,9 +80,9 @@ def flex_attention(
     torch.compile.
 
     Its functions are called once per call, with stand-ins that write down what is done with them, and become
-    expressions (docs/reference/expressions.md). Numbers of Python are literals of these, and each makes a kernel;
-    one that changes from call to call belongs in a tensor without axes. What stands in `if`, and operations that
-    expressions lack, raise.
+    expressions (docs/reference/expressions.md). Numbers of Python are literals of these, as part of a kernel, until
+    functions of the same code give another number in the same place: from then on it is an operand there, and its
+    values make no more kernels. An `if` on what differs from pair to pair, and operations that expressions lack, raise.
 
     Args:
         query: (B, Hq, L, E), fp16 or bf16, on a CUDA device.

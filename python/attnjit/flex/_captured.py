@@ -11,10 +11,11 @@ _DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.bool
 
 
 class Captured:
-    """Names tensors in the order in which they are first read; `operands` are these, as kernels read them."""
+    """Names tensors in the order in which they are first read; `operands` are these, as kernels read them, and
+    numbers that have become some."""
 
     def __init__(self, device: torch.device):
-        self.operands: dict[str, Tensor] = {}
+        self.operands: dict[str, Tensor | float] = {}
         self._device = device
         self._names: dict[int, str] = {}
         self._tensors: list[Tensor] = []  # so that no other has the id of one

@@ -5,6 +5,7 @@ from itertools import product
 
 import torch
 
+from ._numbers import given
 from ._value import BOOL, FLOAT, INT, Value, binary, call, choice, common, literal, prefix
 
 _MOST_FACTORS = 8  # of a power
@@ -110,7 +111,7 @@ def _power(x: Value, y: Value) -> Value:
     if x.number == 2 and common(x, y) == INT:
         return binary("<<", literal(1), y, INT, 0)
     if x.number is not None and x.number > 0 and common(x, y) == FLOAT:
-        return _FLOAT_FUNCTIONS["exp"](_times(y, literal(math.log(x.number))))
+        return _FLOAT_FUNCTIONS["exp"](_times(y, given(math.log(x.number))))
     if y.number == 0.5:
         return _FLOAT_FUNCTIONS["sqrt"](x)
     if y.number is not None and y.number == int(y.number) and 1 <= abs(y.number) <= _MOST_FACTORS:
@@ -202,7 +203,7 @@ def _to(x: Value, dtype: torch.dtype | None = None, **_) -> Value:
 def _filled(size, number: Value, result: str) -> Value:
     if size:
         raise NotImplementedError(f"a new tensor of shape {tuple(size)}: expected one without axes")
-    return literal({BOOL: bool, INT: int, FLOAT: float}[result](number.number))
+    return given({BOOL: bool, INT: int, FLOAT: float}[result](number.number))
 
 
 def _new(number: int):

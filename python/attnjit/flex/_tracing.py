@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ._captured import Captured
+from ._numbers import fixed, given
 from ._operations import OPERATIONS, type_of, where
 from ._value import BOOL, FLOAT, INT, Value, element, literal
 
@@ -81,8 +82,8 @@ class Tracing(TorchFunctionMode):
         self._records = torch.is_grad_enabled()
 
     def trace(self, name: str, function, *arguments: Value) -> Value:
-        """The expression of a function. Raises NotImplementedError, which begins with `name`, for what expressions
-        cannot say."""
+        """The expression of a function, whose text is still to be `settled`. Raises NotImplementedError, which begins
+        with `name`, for what expressions cannot say."""
         self._function = name
         with torch.no_grad(), self:
             return self._value(function(*(Traced(self, value) for value in arguments)))
@@ -90,6 +91,8 @@ class Tracing(TorchFunctionMode):
     def read(self, tensor: Tensor, places: tuple[Value, ...]) -> Value:
         """An element of a tensor; negative indices count from the end, as in PyTorch."""
         places = tuple(map(_from_end, places, tensor.shape))
+        if self._records and tensor.requires_grad:  # how its gradient is added up depends on them
+            places = tuple(map(fixed, places))
         try:
             return element(self.captured.name(tensor), places, type_of(tensor.dtype))
         except (NotImplementedError, TypeError, ValueError) as error:
@@ -157,7 +160,7 @@ class Tracing(TorchFunctionMode):
         if isinstance(value, Traced) and value.source is None:
             return value.value
         if isinstance(value, (int, float)):
-            return literal(value)
+            return given(value)
         if not isinstance(value, Tensor):
             self._refuse(f"it gives a {type(value).__name__}; expected a tensor or a number")
         if value.dim() > 0:
@@ -171,6 +174,6 @@ def _from_end(place: Value, size: int) -> Value:
     if place.low >= 0:
         return place
     if place.number is not None:
-        return literal(place.number + size)
+        return given(place.number + size)
     add, lt = OPERATIONS["aten::add"], OPERATIONS["aten::lt"]
-    return where(lt(place, literal(0)), add(place, literal(size)), place)
+    return where(lt(place, literal(0)), add(place, given(size)), place)
