@@ -67,7 +67,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
     share_out_work(problem, layout.grid, blocks, values_.forward);
     // One round has no places to take.
     const bool counts = spec.counts_work() && layout.grid.blocks() > blocks;
-    set_count(counts ? reinterpret_cast<kernel::uint32*>(base + layout.work_taken) : nullptr);
+    set_count(spec, counts ? reinterpret_cast<kernel::uint32*>(base + layout.work_taken) : nullptr);
     if (spec.packed_order) set_order(problem, layout, blocks, base);
   }
   list_parameters(spec);
@@ -177,12 +177,17 @@ void ForwardArguments::set_order(const problem::Problem& problem, const Workspac
 }
 
 // Thread blocks stay on their SMs. Batch elements that share a plane of the bias follow each other.
-void ForwardArguments::set_count(kernel::uint32* work_taken) {
+void ForwardArguments::set_count(const ForwardPlanSpec& spec, kernel::uint32* work_taken) {
   values_.forward.work_taken = work_taken;
   values_.mask_to_bits.work_taken = work_taken;
   values_.operand_ranges.work_taken = work_taken;
   values_.clear_count.count = work_taken;
-  if (work_taken != nullptr) set_shape(ForwardStep::kClearCount, 1);
+  if (!spec.clear_count) return;
+  if (work_taken != nullptr) {
+    set_shape(ForwardStep::kClearCount, 1);
+  } else {
+    begin_after_all(ForwardStep::kForward);
+  }
 }
 
 void ForwardArguments::share_out_planes(const ForwardPlanSpec& spec,

@@ -52,7 +52,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
                   const WorkspaceLayout& layout, std::byte* workspace);
   void set_order(const problem::Problem& problem, const WorkspaceLayout& layout,
                  kernel::int32 blocks, std::byte* workspace);
-  void set_count(kernel::uint32* work_taken);
+  void set_count(const ForwardPlanSpec& spec, kernel::uint32* work_taken);
   void share_out_planes(const ForwardPlanSpec& spec, const problem::Problem& problem);
   void list_parameters(const ForwardPlanSpec& spec);
 

@@ -42,6 +42,9 @@ class StepArguments {
     const std::size_t step = spec_.steps.find(kind);
     if (step < spec_.steps.size()) shapes_[index(kind)] = launch_shape(spec_.steps[step], blocks);
   }
+  /// A step overlaps none, because the step ahead of it in the plan does not run: the kernel ahead
+  /// is the caller's, whose results all threads read.
+  void begin_after_all(Kind kind) { shapes_[index(kind)].overlaps = false; }
   /// At most `most` thread blocks of a step stay on their SMs.
   void limit_blocks(Kind kind, unsigned most) {
     unsigned& blocks = shapes_[index(kind)].grid[0];

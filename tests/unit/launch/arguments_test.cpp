@@ -532,6 +532,7 @@ TEST_CASE("blocks of rows whose costs lie on the device are taken from a counter
     const auto& values = arguments.values();
     const bool counts = rows == 1024;  // more than there are thread blocks
     CHECK(arguments.runs(0) == counts);
+    CHECK(arguments.shape(1).overlaps == counts);  // nor a kernel of the caller
     CHECK((values.forward.work_taken != nullptr) == counts);
     CHECK(values.clear_count.count == values.forward.work_taken);
   }
