@@ -43,8 +43,10 @@ void check_names(const Json& entry, const std::string& where) {
   for (const auto& [name, value] : entry.items()) {
     if (std::ranges::find(kLabels, name) != kLabels.end()) continue;
     if (std::ranges::find(members(), name, &Member::name) != members().end()) continue;
-    usage_error("{}: unknown member '{}'; expected {}, {}", where, base::excerpt(name),
-                listing(kLabels), listing(members(), &Member::name));
+    constexpr std::size_t kLongestName = 60;  // more than any member has
+    usage_error("{}: unknown member '{}'; expected {}, {}", where,
+                base::excerpt(name, kLongestName), listing(kLabels),
+                listing(members(), &Member::name));
   }
 }
 
