@@ -15,6 +15,7 @@
 #include "attnjit/error.hpp"
 #include "base/fields.hpp"
 #include "base/json.hpp"
+#include "base/patch.hpp"
 #include "base/printable.hpp"
 
 /// JSON of structs that list their members (base/fields.hpp), and back.
@@ -71,13 +72,11 @@ void expect_known_members(const Json& json, const std::string& what) {
     const std::string& key = item.key();
     std::string names;
     bool known = false;
-    std::apply(
-        [&](const auto&... field) {
-          ((names += fmt::format("{}{}", names.empty() ? "" : ", ", field.name),
-            known |= key == field.name),
-           ...);
-        },
-        kFields<T>);
+    kFields<T>.apply([&](const auto&... field) {
+      ((names += fmt::format("{}{}", names.empty() ? "" : ", ", field.name),
+        known |= key == field.name),
+       ...);
+    });
     if (known) continue;
     if constexpr (requires { renamed(static_cast<const T*>(nullptr)); }) {
       for (const Renamed& each : renamed(static_cast<const T*>(nullptr))) {
@@ -95,17 +94,11 @@ void expect_known_members(const Json& json, const std::string& what) {
 /// Sets members that `object` has not by its tag to their defaults.
 template <HasTag T>
 void drop_lacking(T& object) {
-  std::apply(
-      [&](const auto&... field) {
-        ((lacks(object, field.name) ? void(object.*(field.member) = T{}.*(field.member)) : void()),
-         ...);
-      },
-      kFields<T>);
+  kFields<T>.apply([&](const auto&... field) {
+    ((lacks(object, field.name) ? void(object.*(field.member) = T{}.*(field.member)) : void()),
+     ...);
+  });
 }
-
-/// Members of a struct to be set, and their values.
-template <class T>
-using Patch = std::vector<std::function<void(T&)>>;
 
 /// The members that the object `json` names; nested objects name some of their members too. A tag
 /// is set before the others, and drops what it lacks. Throws Error(kInvalidEnvironment) that names
@@ -123,7 +116,9 @@ Patch<T> parse_patch(const Json& json, const std::string& what) {
             for (const auto& set : inner) set(object.*member);
           });
     } else {
-      const bool tag = std::string_view(f.name) == std::get<0>(kFields<T>).name;
+      const bool tag =
+          std::string_view(f.name) ==
+          kFields<T>.apply([](const auto& first, const auto&...) { return first.name; });
       patch.push_back([tag, member = f.member,
                        parsed = from_json_value<Member>(json[f.name], place)](T& object) {
         object.*member = parsed;
@@ -133,14 +128,8 @@ Patch<T> parse_patch(const Json& json, const std::string& what) {
       });
     }
   };
-  std::apply([&](const auto&... field) { (read(field), ...); }, kFields<T>);
+  kFields<T>.apply([&](const auto&... field) { (read(field), ...); });
   return patch;
-}
-
-template <class T>
-T patched(T object, const Patch<T>& patch) {
-  for (const auto& set : patch) set(object);
-  return object;
 }
 
 template <class T>

@@ -3,10 +3,9 @@
 #include <string>
 #include <string_view>
 
-namespace attnjit::base {
+#include "base/json_fwd.hpp"
 
-/// JSON whose objects keep the order of their members.
-using Json = nlohmann::ordered_json;
+namespace attnjit::base {
 
 enum class JsonComments { kRefused, kAllowed };
 

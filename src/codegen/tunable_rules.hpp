@@ -64,15 +64,13 @@ Rule why_longer_than(int rows, int keys, const PlanKey& key, Path path) {
 template <base::HasTag Tile>
 Rule why_lacking(const Tile& tile) {
   Rule rule;
-  std::apply(
-      [&](const auto&... field) {
-        const auto check = [&](const auto& f) {
-          if (!lacks(tile, f.name) || tile.*(f.member) == Tile{}.*(f.member)) return;
-          rule = fmt::format("{}: path {} has no such member", f.name, base::word(tile.path));
-        };
-        (check(field), ...);
-      },
-      base::kFields<Tile>);
+  base::kFields<Tile>.apply([&](const auto&... field) {
+    const auto check = [&](const auto& f) {
+      if (!lacks(tile, f.name) || tile.*(f.member) == Tile{}.*(f.member)) return;
+      rule = fmt::format("{}: path {} has no such member", f.name, base::word(tile.path));
+    };
+    (check(field), ...);
+  });
   return rule;
 }
 

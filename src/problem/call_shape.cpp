@@ -87,8 +87,8 @@ class Difference {
     if constexpr (std::derived_from<Args, ScoreOptions> && !std::same_as<Args, ScoreOptions>) {
       add(static_cast<const ScoreOptions&>(a), static_cast<const ScoreOptions&>(b));
     }
-    std::apply([&](const auto&... field) { (add(a.*(field.member), b.*(field.member)), ...); },
-               base::kFields<Args>);
+    base::kFields<Args>.apply(
+        [&](const auto&... field) { (add(a.*(field.member), b.*(field.member)), ...); });
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/fields_json.hpp"
 #include "tuner/embedded_configs.hpp"
 #include "tuner/json_lists.hpp"
 
@@ -42,13 +43,11 @@ std::vector<Condition> parse_conditions(const Json& when, const std::string& wha
   for (const auto& [key, json] : when.items()) {
     const std::size_t before = conditions.size();
     const std::string place = fmt::format("{}: when: {}", what, key);
-    std::apply(
-        [&](const auto&... field) {
-          ((key == field.name ? conditions.push_back(parse_condition(field.member, json, place))
-                              : void()),
-           ...);
-        },
-        base::kFields<Traits>);
+    base::kFields<Traits>.apply([&](const auto&... field) {
+      ((key == field.name ? conditions.push_back(parse_condition(field.member, json, place))
+                          : void()),
+       ...);
+    });
     if (conditions.size() == before) {
       throw Error(ErrorKind::kInvalidEnvironment, place + " is no trait of a problem");
     }

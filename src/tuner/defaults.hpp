@@ -3,7 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fields_json.hpp"
+#include "base/json_fwd.hpp"
+#include "base/patch.hpp"
 #include "tuner/traits.hpp"
 
 namespace attnjit::tuner {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/fields_json.hpp"
 #include "base/file.hpp"
 
 namespace attnjit::tuner {

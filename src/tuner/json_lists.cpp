@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 
 namespace attnjit::tuner {
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 
 namespace attnjit::tuner {
 

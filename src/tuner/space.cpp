@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/fields_json.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/embedded_configs.hpp"
 #include "tuner/json_lists.hpp"

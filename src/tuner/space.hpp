@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fields_json.hpp"
+#include "base/patch.hpp"
 #include "codegen/arch.hpp"
 #include "tuner/tuned.hpp"
 

@@ -1,3 +1,4 @@
+#include "base/json.hpp"
 #include "command_line.hpp"
 #include "skip.hpp"
 

@@ -1,6 +1,7 @@
 // cache export and import as their users start them, on a machine without a GPU.
 #include <filesystem>
 
+#include "base/json.hpp"
 #include "command_line.hpp"
 #include "tuner/space.hpp"
 #include "unit/tuner_fixtures.hpp"

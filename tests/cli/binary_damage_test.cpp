@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 
+#include "base/json.hpp"
 #include "command_line.hpp"
 #include "skip.hpp"
 

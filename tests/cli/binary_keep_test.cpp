@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/json.hpp"
 #include "command_line.hpp"
 #include "skip.hpp"
 #include "tuner/space.hpp"

@@ -3,6 +3,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "cache/store.hpp"
 #include "command_line.hpp"
 #include "skip.hpp"

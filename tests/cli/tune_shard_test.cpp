@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "command_line.hpp"
 #include "runtime/tune/problem_tuner.hpp"
 #include "unit/tuning_fixtures.hpp"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields_json.hpp"
 #include "bench.hpp"
 #include "tensor/half.hpp"
 #include "wgmma_backward.hpp"

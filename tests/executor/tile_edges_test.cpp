@@ -1,6 +1,7 @@
 // Lengths around the edges of each tile of the Hopper forward that configuration 0 takes.
 #include "tile_edges.hpp"
 
+#include "base/fields_json.hpp"
 #include "tile_configs.hpp"
 
 namespace attnjit::executor_test {

@@ -1,4 +1,5 @@
 // attnjit tune on a real device, with candidates that hang there or end its context.
+#include "base/json.hpp"
 #include "cli/command_line.hpp"
 #include "gpu.hpp"
 

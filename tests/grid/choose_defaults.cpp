@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fields_json.hpp"
 #include "base/parallel.hpp"
 #include "cli/input/manifest.hpp"
 #include "cuda/device.hpp"

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/environment.hpp"
+#include "base/json.hpp"
 #include "base/parallel.hpp"
 #include "base/sha256.hpp"
 #include "grid_plans.hpp"

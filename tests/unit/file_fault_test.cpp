@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "attnjit/error.hpp"
 #include "cache/bundle_writer.hpp"
 #include "cache/collector.hpp"
 #include "tuner/fault_store.hpp"

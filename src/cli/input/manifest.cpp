@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/printable.hpp"
 #include "cli/input/manifest_entry.hpp"
 #include "cli/input/text_file.hpp"

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "base/printable.hpp"
 #include "cli/input/manifest_members.hpp"
 #include "cli/input/words.hpp"

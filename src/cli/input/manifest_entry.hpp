@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "cli/input/cases.hpp"
 
 namespace attnjit::cli {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/json.hpp"
 #include "cli/input/words.hpp"
 #include "problem/problem.hpp"
 

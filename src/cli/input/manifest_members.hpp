@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "instance/problem_spec.hpp"
 
 namespace attnjit::cli {

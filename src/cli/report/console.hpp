@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 
 namespace attnjit::cli {
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "cli/report/tuned_problem.hpp"
 
 namespace attnjit::cli {

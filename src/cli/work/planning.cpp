@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fields_json.hpp"
 #include "cli/input/words.hpp"
 #include "cli/report/exit_code.hpp"
 #include "cli/work/expression_facts.hpp"

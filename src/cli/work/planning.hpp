@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fields_json.hpp"
+#include "base/json.hpp"
 #include "cli/input/cases.hpp"
 #include "cli/work/session.hpp"
 #include "runtime/call/config_choice.hpp"

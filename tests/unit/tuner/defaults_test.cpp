@@ -4,6 +4,7 @@
 #include <string>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/embedded_configs.hpp"
 

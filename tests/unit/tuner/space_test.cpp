@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "base/fields_json.hpp"
 #include "tuner/config_zero.hpp"
 
 using namespace attnjit;

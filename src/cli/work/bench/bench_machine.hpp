@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "cli/report/console.hpp"
 #include "cuda/device.hpp"
 

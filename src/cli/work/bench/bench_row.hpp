@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "cli/input/cases.hpp"
 #include "cli/report/console.hpp"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json.hpp"
 #include "cli/report/table.hpp"
 
 namespace attnjit::cli {

@@ -3,6 +3,8 @@
 #include <optional>
 #include <variant>
 
+#include "base/json.hpp"
+
 namespace attnjit::cli {
 
 void Imported::add(Fate fate, const std::optional<std::string>& why_not) {

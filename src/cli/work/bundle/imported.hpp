@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.hpp"
+#include "base/json_fwd.hpp"
 #include "cli/report/kept.hpp"
 #include "tuner/record_store.hpp"
 

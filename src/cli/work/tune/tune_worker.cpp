@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 
 namespace attnjit::cli {
 namespace {
