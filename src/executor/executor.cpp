@@ -52,10 +52,11 @@ std::string Executor::host_source(const codegen::Source& source) const try {
 } catch (const Error& error) {
   // The plan was made from the same templates, so only a stand-in can be missing.
   const std::string what = error.what();
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("{} cannot run on the CPU: {}, which would stand in for the header of "
-                          "that name under attnjit/ptx/; docs/internals/executor.md tells how to add it",
-                          source.entry, what.substr(0, what.find(';'))));
+  throw Error(
+      ErrorKind::kUnsupported,
+      fmt::format("{} cannot run on the CPU: {}, which would stand in for the header of "
+                  "that name under attnjit/ptx/; docs/internals/executor.md tells how to add it",
+                  source.entry, what.substr(0, what.find(';'))));
 }
 
 std::shared_ptr<const HostKernel> Executor::kernel(const codegen::Source& source) {
@@ -96,8 +97,8 @@ cache::Entry Executor::build(const codegen::Source& source, const std::string& t
 void Executor::run(const launch::StepSpec& step, unsigned blocks, void* const* parameters,
                    GlobalMemory& memory) {
   const auto host = kernel(step.source);
-  const Launch launch{step.source.entry, host->function(), parameters, blocks,
-                      step.threads,      step.shared_bytes};
+  const Launch launch{step.source.entry, host->function(),  parameters,     blocks,
+                      step.threads,      step.shared_bytes, step.min_blocks};
   memory.begin_kernel(step.overlaps);
   std::atomic<unsigned> next = 0;
   std::atomic<bool> failed = false;

@@ -14,8 +14,10 @@ constexpr int kMin = 24, kMax = 240, kStep = 8;
 
 }  // namespace
 
-RegisterPool::RegisterPool(Threads& threads)
-    : threads_(threads), launched_(std::min(kRegisters / threads.count() / kStep * kStep, kMax)) {
+RegisterPool::RegisterPool(Threads& threads, unsigned min_blocks)
+    : threads_(threads),
+      launched_(std::min(
+          kRegisters / (threads.count() * static_cast<int>(min_blocks)) / kStep * kStep, kMax)) {
   reset();
 }
 

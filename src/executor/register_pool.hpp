@@ -13,7 +13,8 @@ class RegisterPool {
  public:
   static constexpr int kThreads = 128;  // of a warpgroup
 
-  explicit RegisterPool(Threads& threads);
+  /// Of one of `min_blocks` thread blocks that share the registers of an SM.
+  RegisterPool(Threads& threads, unsigned min_blocks);
 
   /// For a new thread block: each thread has what the launch gave it.
   void reset();

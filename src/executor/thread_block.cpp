@@ -20,7 +20,7 @@ ThreadBlock::ThreadBlock(const Launch& launch, GlobalMemory& memory)
       named_barriers_(threads_, clocks_),
       mbarriers_(threads_, clocks_, shared_),
       tensor_copies_(mbarriers_, shared_, memory, threads_.count()),
-      registers_(threads_),
+      registers_(threads_, launch.min_blocks),
       copies_(launch.threads) {
   const int count = threads_.count();
   for (int first = 0; first < count; first += Threads::kWarpSize) {

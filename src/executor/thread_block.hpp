@@ -25,6 +25,7 @@ struct Launch {
   unsigned blocks;
   unsigned threads;  ///< per block, whole warps
   unsigned shared_bytes;
+  unsigned min_blocks = 1;  ///< that share the registers of an SM
 };
 
 /// Runs thread blocks one after the other, each thread as a fiber. Everything runs on the calling

@@ -1,6 +1,8 @@
 #include "expr/bounds.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "attnjit/error.hpp"
@@ -181,6 +183,31 @@ BoundedSides bounded_sides(const Expr& keep) {
     return truth(keep, box) == Truth::kNever;
   };
   return {.left = drops(kLast, kFirst), .right = drops(kFirst, kLast)};
+}
+
+ReadBlocks read_blocks(const Expr& keep) {
+  // The size of the blocks of `counted` that an index of a read numbers; 0 where it numbers none.
+  const auto block_of = [&](int place, Index counted) -> std::int64_t {
+    const Node& node = keep.node(place);
+    if (!node.is(Op::kFloorDivide) && !node.is(Op::kShiftRight)) return 0;
+    const Node& by = keep.node(node.args[1]);
+    if (keep.node(node.args[0]) != index(counted) || !by.is(Op::kLiteral)) return 0;
+    const std::int64_t value = int_value(by);
+    if (node.is(Op::kFloorDivide)) return std::max<std::int64_t>(value, 0);
+    return value >= 0 && value < 31 ? std::int64_t{1} << value : 0;
+  };
+  ReadBlocks found;
+  for (const Node& node : keep.nodes()) {
+    if (!node.is(Op::kRead)) continue;
+    ReadBlocks of_read;
+    for (const int place : node.arguments()) {
+      of_read.rows = std::max(of_read.rows, block_of(place, Index::kRow));
+      of_read.keys = std::max(of_read.keys, block_of(place, Index::kKey));
+    }
+    if (of_read.rows == 0 || of_read.keys == 0) continue;
+    found = {std::gcd(found.rows, of_read.rows), std::gcd(found.keys, of_read.keys)};
+  }
+  return found;
 }
 
 }  // namespace attnjit::expr

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -35,5 +36,14 @@ struct BoundedSides {
 
 /// Those of `keep` where rows and keys are many, as intervals prove it.
 BoundedSides bounded_sides(const Expr& keep);
+
+/// Rows and keys of the blocks by which operands are read, as `lists[b, h, i // 64, j // 64]` is:
+/// the greatest number that divides the sizes of all blocks; 0 where nothing is read so.
+struct ReadBlocks {
+  std::int64_t rows = 0, keys = 0;
+};
+
+/// Those of `keep`, in reads whose indices are by blocks of both.
+ReadBlocks read_blocks(const Expr& keep);
 
 }  // namespace attnjit::expr

@@ -72,7 +72,8 @@ Ref Ref::of(Kind kind, const Expr& e, std::vector<DType> dtypes) {
     text += fmt::format("{}{}", n == 0 ? kSeparator : ", ", base::word(dtypes[n]));
   }
   const BoundedSides bounded = kind == Kind::kKeep ? bounded_sides(e) : BoundedSides{};
-  return RefTable::keep({kind, e, std::move(dtypes), uses(e), bounded, std::move(text)});
+  const ReadBlocks blocks = kind == Kind::kKeep ? read_blocks(e) : ReadBlocks{};
+  return RefTable::keep({kind, e, std::move(dtypes), uses(e), bounded, blocks, std::move(text)});
 }
 
 Ref Ref::parse(std::string_view text) {

@@ -19,6 +19,7 @@ struct Interned {
   std::vector<DType> dtypes;  ///< of its operands, in its order
   Uses uses;                  ///< what its value depends on
   BoundedSides bounded;       ///< of a keep expression
+  ReadBlocks blocks;          ///< of a keep expression
   std::string text;           ///< "keep i0[b, i] == i1[b, j]; int32, int32"
 };
 

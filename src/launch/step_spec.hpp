@@ -14,6 +14,7 @@ struct StepSpec {
   codegen::Source source;
   unsigned threads = 0;       ///< per block
   unsigned shared_bytes = 0;  ///< dynamic shared memory per block
+  unsigned min_blocks = 1;    ///< per SM, which limit the registers of a thread
   bool overlaps = false;      ///< begins before the step ahead of it has ended, and waits itself
   bool wgmma = false;         ///< multiplies by it, which a compiler may serialise
 };
@@ -21,8 +22,12 @@ struct StepSpec {
 /// `config` tells the threads of the kernel.
 template <class Config>
 StepSpec make_step(codegen::Source source, const Config& config, int shared_bytes) {
-  return {std::move(source), static_cast<unsigned>(config.num_threads()),
-          static_cast<unsigned>(shared_bytes)};
+  StepSpec step{std::move(source), static_cast<unsigned>(config.num_threads()),
+                static_cast<unsigned>(shared_bytes)};
+  if constexpr (requires { config.min_blocks; }) {
+    step.min_blocks = static_cast<unsigned>(config.min_blocks);
+  }
+  return step;
 }
 
 /// The kernels of a plan in the order in which they run, of each `Kind` one at most.

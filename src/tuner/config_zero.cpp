@@ -13,13 +13,20 @@ namespace {
 using codegen::DbiasMethod;
 using codegen::DqMethod;
 
+// Whether all heads of a kv head keep the same blocks, of fewer rows than a tile.
+bool shares_short_blocks(const problem::Family& f) {
+  const bool per_head = f.keep && (f.keep->uses & expr::use_of(expr::Index::kHeadQ)) != 0;
+  return keep_tile(f, 1).block_q == 64 && !per_head;
+}
+
 // Short queries of several heads fill a tile together, and K and V are read once for all. Tiles
 // have 16 rows or a multiple of 64; those of wgmma hold whole queries, and pay for longer ones too.
 bool pack_gqa(const problem::PlanKey& key, const codegen::Arch& arch) {
   const problem::Family& f = key.family;
   const bool whole = 64 % f.gqa_ratio == 0;
-  const int most_queries = whole && !codegen::why_no_wgmma(f, arch) ? 64 : 16;
-  return f.gqa_ratio > 1 && key.bucket_q <= most_queries && !f.mask_per_query_head &&
+  const bool wgmma = whole && !codegen::why_no_wgmma(f, arch);
+  const bool few = key.bucket_q <= (wgmma ? 64 : 16) || (wgmma && shares_short_blocks(f));
+  return f.gqa_ratio > 1 && few && !f.mask_per_query_head &&
          (f.mask != problem::Extent::kPerPair || whole);
 }
 

@@ -25,10 +25,13 @@ constexpr int kLeastBlock = 64;  // rows or keys: always tried
 }
 
 // A block pads if it holds more rows or keys than the problem's bucket, than kLeastBlock and than
-// configuration 0's.
+// configuration 0's, or than the blocks that a keep expression keeps or skips.
 bool pads(const codegen::ForwardTunables& config, const codegen::ForwardTunables&,
           const problem::PlanKey& key) {
   const int pack_gqa_heads = config.pack_gqa ? key.family.gqa_ratio : 1;
+  const KeepTile most = keep_tile(key.family, pack_gqa_heads);
+  if (most.block_q > 0 && config.block_q > most.block_q) return true;
+  if (most.block_kv > 0 && config.block_kv > most.block_kv) return true;
   return config.block_q > std::max(kLeastBlock, key.bucket_q * pack_gqa_heads);
 }
 bool pads(const codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,

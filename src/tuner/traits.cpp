@@ -19,7 +19,12 @@ bool has_bias(const Family& f) {
   return problem::varies_over_keys(f.bias) || codegen::reads_pairs(f);
 }
 
-Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch& arch) {
+// The wider of two tiles that blocks of `size` hold whole.
+int widest_tile(std::int64_t size) {
+  return size == 0 ? 0 : size % 128 == 0 ? 128 : size % 64 == 0 ? 64 : 0;
+}
+
+Traits shared_traits(const Family& f, int heads, bool mask, bool bias, const codegen::Arch& arch) {
   using enum Operands;
   return {.head_dim = std::max(f.head_dim, f.head_dim_v),
           .dtype = f.dtype,
@@ -36,7 +41,9 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
           .bounded_right = problem::has_right_bound(f),
           .seqlens = f.seqlens || f.packed,
           .positive_scale = f.positive_scale,
-          .softcap = codegen::transforms_scores(f)};
+          .softcap = codegen::transforms_scores(f),
+          .keep_block_q = keep_tile(f, heads).block_q,
+          .keep_block_kv = keep_tile(f, heads).block_kv};
 }
 
 // Whether a tile of 64 rows and keys, or one made for the lengths, holds a plane and is well
@@ -55,11 +62,18 @@ constexpr std::int32_t kFewestSharers = 256;
 
 }  // namespace
 
+KeepTile keep_tile(const Family& f, int pack_gqa_heads) {
+  if (!f.keep) return {};
+  const expr::ReadBlocks& blocks = f.keep->blocks;
+  return {widest_tile(blocks.rows * pack_gqa_heads), widest_tile(blocks.keys)};
+}
+
 Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& arch) {
   const Family& f = key.family;
   const bool bias = has_bias(f);
-  Traits t = shared_traits(f, problem::varies_over_keys(f.mask), bias, arch);
-  t.rows = key.bucket_q * (pack_gqa ? f.gqa_ratio : 1);
+  const int heads = pack_gqa ? f.gqa_ratio : 1;
+  Traits t = shared_traits(f, heads, problem::varies_over_keys(f.mask), bias, arch);
+  t.rows = key.bucket_q * heads;
   t.pack_gqa = pack_gqa;
   // Packed, 64 rows and more are to hold whole queries.
   t.wgmma = (!pack_gqa || 64 % f.gqa_ratio == 0) && !codegen::why_no_wgmma(f, arch);
@@ -73,7 +87,7 @@ Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
               const codegen::Arch& arch) {
   const Family& f = key.family.scores;
   const bool mask = problem::varies_over_keys(f.mask), bias = has_bias(f);
-  Traits t = shared_traits(f, mask, bias, arch);
+  Traits t = shared_traits(f, 1, mask, bias, arch);
   t.rows = key.bucket_q;
   t.wgmma = !codegen::why_no_wgmma(key.family, arch);
   t.single_tile = fills_single_tile(key);

@@ -25,6 +25,7 @@ struct Traits {
   bool bounded_left = false, bounded_right = false, seqlens = false;
   bool positive_scale = true;  ///< folded into the exponent where there is no bias
   bool softcap = false;
+  int keep_block_q = 0, keep_block_kv = 0;  ///< keep_tile()
   // Of a forward: none, false.
   codegen::DbiasMethod dbias = codegen::DbiasMethod::kNone;
   bool deterministic = false;
@@ -47,10 +48,20 @@ constexpr auto fields(const Traits*) {
       base::Field{"bounded_left", &T::bounded_left},
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},
       base::Field{"positive_scale", &T::positive_scale}, base::Field{"softcap", &T::softcap},
-      base::Field{"dbias", &T::dbias}, base::Field{"deterministic", &T::deterministic},
-      base::Field{"separate_dq", &T::separate_dq}, base::Field{"pack_gqa", &T::pack_gqa},
-      base::Field{"tail_mask", &T::tail_mask});
+      base::Field{"keep_block_q", &T::keep_block_q},
+      base::Field{"keep_block_kv", &T::keep_block_kv}, base::Field{"dbias", &T::dbias},
+      base::Field{"deterministic", &T::deterministic}, base::Field{"separate_dq", &T::separate_dq},
+      base::Field{"pack_gqa", &T::pack_gqa}, base::Field{"tail_mask", &T::tail_mask});
 }
+
+/// The widest tiles of 64 or 128 rows and keys that do not cross the blocks by which `keep` reads
+/// an operand (expr::read_blocks()): those a tile either keeps or skips. 0: it reads none so, or by
+/// blocks that hold no such tile.
+struct KeepTile {
+  int block_q = 0, block_kv = 0;
+};
+/// Of tiles whose rows are `pack_gqa_heads` of each query.
+KeepTile keep_tile(const problem::Family& family, int pack_gqa_heads);
 
 /// Of a forward with or without pack_gqa. Its mask is read as bits and always wide, and a
 /// bias that is the same for all keys of a row is none.

@@ -13,7 +13,7 @@ const std::string kWgmma =
     R"({"path": "wgmma", "block_q": 64, "block_kv": 32, "num_stages": 2, "pack_gqa": false})";
 const std::string kPlan = "attnjit/forward/wgmma/plan.cuh";
 
-// Two thread blocks, and 12 blocks of rows.
+// Two SMs with two thread blocks each, and 12 blocks of rows.
 class CountedWork : public Mutations {
  public:
   CountedWork() : Mutations(2) {}
@@ -39,7 +39,7 @@ TEST_CASE_FIXTURE(CountedWork,
 
 TEST_CASE_FIXTURE(CountedWork, "caught in counted work: places that are taken from the first on") {
   expect_report({kPlan, "index = static_cast<uint32>(schedule.num_blocks) + ptx::take_count(",
-                 "index = 3 + ptx::take_count("},
+                 "index = 5 + ptx::take_count("},
                 {lengths(), kWgmma}, {"rows fail"});
 }
 

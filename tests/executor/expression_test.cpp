@@ -157,6 +157,23 @@ TEST_CASE("expressions: masks and scores") {
   }
 }
 // A part of longer sequences: the diagonal runs through it.
+// Two thread blocks of 64 rows per SM, and the heads of a kv head packed, with its blocks.
+TEST_CASE("expressions: tiles of the blocks by which an operand is read") {
+  Bench bench;
+  codegen::Arch one_sm = codegen::find_arch("sm_90a");
+  one_sm.sm_count = 1;
+  const ProblemSpec spec =
+      with({.heads_q = 4, .heads_kv = 2, .seqlen_q = 200, .seqlen_kv = 330, .head_dim = 64},
+           {"", "lists[g, i // 64, j // 64] == 0", {"lists=int32:g,4,6:below/3"}});
+  for (
+      const char* tile :
+      {R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "pack_gqa": false})",
+       R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "pack_gqa": true})"}) {
+    CAPTURE(tile);
+    CHECK(bench.forward(spec, one_sm, tile) == "");
+  }
+}
+
 TEST_CASE("expressions: rows and keys are a part of a whole") {
   Bench bench;
   ProblemSpec part = kSmall;

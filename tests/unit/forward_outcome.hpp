@@ -261,13 +261,13 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
                   layout.partial_lse, layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const launch::StepSpec& step = spec.steps[i];
-    const auto& [source, threads, shared_bytes, overlaps, wgmma] = step;
+    const auto& [source, threads, shared_bytes, min_blocks, overlaps, wgmma] = step;
     const auto& [grid, block, shared, overlap] = arguments.shape(i);
     o.values[fmt::format("shape{}", i)] =
         fmt::format("{} {} {} {} {} {} {}", arguments.runs(i), grid[0], grid[1], grid[2], block,
                     shared, overlap);
-    o.kernels.push_back(
-        fmt::format("{} {} {} {}\n{}", source.entry, threads, shared_bytes, overlaps, source.text));
+    o.kernels.push_back(fmt::format("{} {} {} {} {}\n{}", source.entry, threads, shared_bytes,
+                                    min_blocks, overlaps, source.text));
     o.keys.push_back(engine.key(source, arch));
   }
   return o;

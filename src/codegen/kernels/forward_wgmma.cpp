@@ -19,7 +19,8 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
       base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
       base::Field{"page_kv", &C::page_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
-      base::Field{"row_max", &C::row_max}, base::Field{"plans_work", &C::plans_work},
+      base::Field{"min_blocks", &C::min_blocks}, base::Field{"row_max", &C::row_max},
+      base::Field{"plans_work", &C::plans_work},
       base::Field{"shares_masked_path", &C::shares_masked_path});
 }
 
@@ -55,21 +56,27 @@ int producer_registers(const Family& f, const ForwardTunables& tunables) {
 }  // namespace
 
 kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTunables& t) {
-  return {.dtype = kernel_dtype(f.dtype),
-          .head_dim = f.head_dim,
-          .head_dim_v = f.head_dim_v,
-          .gqa_ratio = f.gqa_ratio,
-          .scale_first = scales_first(f),
-          .pack_gqa = t.pack_gqa,
-          .block_q = t.block_q,
-          .block_kv = t.block_kv,
-          .page_kv = kernel::keys_of_page(f.page_size, t.block_kv),
-          .num_stages = t.num_stages,
-          .producer_registers = producer_registers(f, t),
-          .row_max = f.row_max,
-          .plans_work = has_unknown_costs(f, t.pack_gqa),
-          // A second text costs such a kernel more than the branches do: 1 to 5 % on an H100.
-          .shares_masked_path = f.bias == Extent::kPerPair};
+  kernel::ForwardWgmmaConfig config = {
+      .dtype = kernel_dtype(f.dtype),
+      .head_dim = f.head_dim,
+      .head_dim_v = f.head_dim_v,
+      .gqa_ratio = f.gqa_ratio,
+      .scale_first = scales_first(f),
+      .pack_gqa = t.pack_gqa,
+      .block_q = t.block_q,
+      .block_kv = t.block_kv,
+      .page_kv = kernel::keys_of_page(f.page_size, t.block_kv),
+      .num_stages = t.num_stages,
+      .producer_registers = producer_registers(f, t),
+      .min_blocks = 2,
+      .row_max = f.row_max,
+      .plans_work = has_unknown_costs(f, t.pack_gqa),
+      // A second text costs such a kernel more than the branches do: 1 to 5 % on an H100.
+      .shares_masked_path = f.bias == Extent::kPerPair};
+  // Of small tiles an SM holds two thread blocks, one of which multiplies while the other computes
+  // exponentials. With pack_gqa there are few blocks of rows.
+  if (config.pack_gqa || !config.has_small_tile()) config.min_blocks = 1;
+  return config;
 }
 
 Rule why_no_wgmma(const Family& f, const Arch& arch) {

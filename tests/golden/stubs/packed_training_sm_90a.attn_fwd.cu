@@ -17,6 +17,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .page_kv = 128,
     .num_stages = 2,
     .producer_registers = 40,
+    .min_blocks = 1,
     .row_max = false,
     .plans_work = true,
     .shares_masked_path = false,

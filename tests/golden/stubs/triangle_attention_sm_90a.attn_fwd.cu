@@ -18,6 +18,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .page_kv = 128,
     .num_stages = 2,
     .producer_registers = 48,
+    .min_blocks = 1,
     .row_max = false,
     .plans_work = false,
     .shares_masked_path = true,

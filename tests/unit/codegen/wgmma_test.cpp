@@ -153,7 +153,7 @@ TEST_CASE("Q is a ring of as many parts as have room, up to two buffers, where O
 }
 
 TEST_CASE("registers of all warpgroups add up to what a launch gets") {
-  ForwardWgmmaConfig config{.block_q = 128, .producer_registers = 40};
+  ForwardWgmmaConfig config{.block_q = 128, .producer_registers = 40, .min_blocks = 1};
   CHECK(config.consumer_registers() == 232);
   config.producer_registers = 24;
   CHECK(config.consumer_registers() == 240);
@@ -162,6 +162,31 @@ TEST_CASE("registers of all warpgroups add up to what a launch gets") {
   CHECK(config.consumer_registers() == 160);
   config.block_q = 64;
   CHECK(config.consumer_registers() == 240);
+  config.min_blocks = 2;
+  CHECK(config.consumer_registers() == 224);
+}
+
+TEST_CASE("an SM has two thread blocks of small tiles that pack no heads") {
+  const auto min_blocks = [](int head_dim, int block_q, int block_kv, bool pack_gqa) {
+    problem::Family family = kFamily;
+    family.head_dim = family.head_dim_v = head_dim;
+    family.gqa_ratio = pack_gqa ? 4 : 1;
+    ForwardTunables tunables = kTunables;
+    tunables.block_q = block_q;
+    tunables.block_kv = block_kv;
+    tunables.pack_gqa = pack_gqa;
+    CHECK(unfit(tunables, family) == "");
+    const ForwardWgmmaConfig config = codegen::forward_wgmma_config(family, tunables);
+    CHECK(2 * (config.shared_bytes() + 1024) <= (config.min_blocks == 2 ? 228 : 2 * 228) * 1024);
+    return config.min_blocks;
+  };
+  CHECK(min_blocks(64, 64, 64, false) == 2);
+  CHECK(min_blocks(128, 64, 32, false) == 2);
+  CHECK(min_blocks(64, 64, 64, true) == 1);
+  CHECK(min_blocks(64, 128, 64, false) == 1);
+  CHECK(min_blocks(64, 64, 128, false) == 1);  // registers
+  CHECK(min_blocks(128, 64, 64, false) == 1);  // registers
+  CHECK(min_blocks(256, 64, 32, false) == 1);  // memory
 }
 
 }  // namespace codegen_wgmma_test

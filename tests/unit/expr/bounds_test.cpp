@@ -17,11 +17,9 @@ namespace expr_bounds_test {
 
 namespace {
 
-const std::vector<OperandDeclaration> kOperands = {{"lo", Type::kInt, 2},
-                                                   {"hi", Type::kInt, 2},
-                                                   {"w", Type::kInt, 0},
-                                                   {"x", Type::kFloat, 1},
-                                                   {"pad", Type::kBool, 2}};
+const std::vector<OperandDeclaration> kOperands = {
+    {"lo", Type::kInt, 2},  {"hi", Type::kInt, 2},   {"w", Type::kInt, 0},
+    {"x", Type::kFloat, 1}, {"pad", Type::kBool, 2}, {"pair", Type::kInt, 2}};
 
 Expr keep(std::string_view text) { return parse(Kind::kKeep, text, kOperands); }
 
@@ -161,6 +159,22 @@ TEST_CASE("sides of the keys that rows keep: bounded where intervals prove it") 
   CHECK(sides("j <= i || j < w") == "");
   CHECK(sides("lo[b, i] == hi[b, j]") == "");
   CHECK(sides("(i - j) % 4 == 0") == "");
+}
+
+TEST_CASE("blocks by which operands are read: those of rows and keys together") {
+  const auto blocks = [](std::string_view text) {
+    const ReadBlocks found = read_blocks(keep(text));
+    return std::pair(found.rows, found.keys);
+  };
+  CHECK(blocks("pair[i // 64, j // 128] == 0") == std::pair<std::int64_t, std::int64_t>(64, 128));
+  CHECK(blocks("pair[i >> 6, j >> 7] == 0") == std::pair<std::int64_t, std::int64_t>(64, 128));
+  CHECK(blocks("pair[i // 128, j // 128] > 1 || pair[i // 192, j // 64] > 0") ==
+        std::pair<std::int64_t, std::int64_t>(64, 64));
+  for (const char* text : {"pair[i, j // 64] == 0", "pair[b, j // 64] == 0", "i // 64 == j // 64",
+                           "pair[(i + 1) // 64, j // 64] == 0", "pair[i // h, j // 64] == 0"}) {
+    CAPTURE(text);
+    CHECK(blocks(text) == std::pair<std::int64_t, std::int64_t>(0, 0));
+  }
 }
 
 }  // namespace expr_bounds_test

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tuner/config_zero.hpp"
+#include "tuner/space.hpp"
 
 using namespace attnjit;
 using problem::Extent;
@@ -212,6 +213,31 @@ TEST_CASE("on Hopper heads of pack_gqa take wgmma where they fill its tiles with
   CHECK(tile(k) == "wgmma q128 pack_gqa kv128 s2");
   k.family.mask_per_query_head = true;
   CHECK(tile(k) == "q64 kv64 s1 w4 b2 max_free");
+}
+
+TEST_CASE("on Hopper tiles do not cross the blocks by which a keep expression reads") {
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  const auto tile = [&](int head_dim, int gqa_ratio, const char* keep) {
+    PlanKey k = key(head_dim, head_dim, 32768);
+    k.family.gqa_ratio = gqa_ratio;
+    k.family.keep = expr::Ref::parse(keep);
+    const codegen::ForwardTunables config = config_zero(k, arch);
+    CHECK(codegen::why_unfit(config, k.family, arch).value_or("") == "");
+    const tuner::SearchSpace space;
+    for (const codegen::ForwardTunables& candidate : space.candidates(k, arch)) {
+      CHECK(candidate.block_q <= std::max(64, config.block_q));
+      CHECK(candidate.block_kv <= config.block_kv);
+    }
+    return codegen::describe_tile(config);
+  };
+  CHECK(tile(128, 1, "keep i0[b, h, i // 64, j // 64] > 0; int32") == "wgmma q64 kv64 s2");
+  CHECK(tile(128, 1, "keep i0[b, h, i // 128, j // 64] > 0; int32") == "wgmma q128 kv64 s2");
+  CHECK(tile(64, 1, "keep i0[b, h, i // 64, j // 128] > 0; int32") == "wgmma q64 kv128 s2");
+  CHECK(tile(64, 1, "keep i0[b, h, i // 128, j // 128] > 0; int32") == "wgmma q128 kv128 s2");
+  // Heads that share a kv head's blocks fill a tile of 128 rows together; others do not.
+  CHECK(tile(128, 8, "keep i0[b, g, i // 64, j // 64] > 0; int32") ==
+        "wgmma q128 pack_gqa kv64 s2");
+  CHECK(tile(128, 8, "keep i0[b, h, i // 64, j // 64] > 0; int32") == "wgmma q64 kv64 s2");
 }
 
 TEST_CASE("configuration 0 belongs to the family's problems") {

@@ -20,27 +20,31 @@ struct ForwardWgmmaConfig {
   int page_kv;              // contiguous keys of a tile: all, or those of a page
   int num_stages;           // tiles of K and of V in the ring
   int producer_registers;   // of a thread that loads: 24 to 56, a multiple of 8
+  int min_blocks;           // thread blocks per SM: 1, or 2 of one consumer warpgroup
   bool row_max;             // the largest scores of rows are kept
   bool plans_work;          // a separate warp takes blocks of rows from a counter, one ahead
   bool shares_masked_path;  // first and masked steps share one code path
 
-  static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 512;  // of barriers and jobs
   static constexpr int kPlanBytes = 80;      // of work tiles that are planned
   static constexpr int kSubtileRows = 64;    // of a consumer's subtile of Q
   static constexpr int kOnesBytes = 2048;    // of 16 rows of ones, the depth of a product
-  static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
 
   // Warpgroups that multiply, after the one that loads.
   ATTNJIT_CONSTEXPR int consumers() const { return block_q / 64; }
   ATTNJIT_CONSTEXPR int num_threads() const { return 128 * (1 + consumers()); }
-  // Registers of a thread that multiplies: the rest of an SM's after the threads that load, in
-  // eights.
+  // Registers of a thread that multiplies: the rest of a thread block's after the threads that
+  // load, in eights.
   ATTNJIT_CONSTEXPR int consumer_registers() const {
-    const int pool = consumers() == 3 ? 512 : 504;  // of a thread of each warpgroup together
-    const int most = consumers() == 1 ? 240 : (pool - producer_registers) / consumers() / 8 * 8;
+    // Of a thread of each warpgroup together.
+    const int pool = min_blocks == 2 ? 256 : consumers() == 3 ? 512 : 504;
+    const int most = consumers() == 1 && min_blocks == 1
+                         ? 240
+                         : (pool - producer_registers) / consumers() / 8 * 8;
     return most < 240 ? most : 240;
   }
+  // Of an SM's 228 KiB, of which the system takes one per thread block.
+  ATTNJIT_CONSTEXPR int max_shared_bytes() const { return (228 / min_blocks - 1) * 1024; }
 
   ATTNJIT_CONSTEXPR int pack_gqa_heads() const { return pack_gqa ? gqa_ratio : 1; }
   // Columns in shared memory, whole slabs of 64, and those that products take.
@@ -88,7 +92,7 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR bool has_room(int bytes) const {
     return bytes + num_stages * (k_bytes() + v_bytes()) + kOnesBytes + control_bytes() +
                maxima_bytes() <=
-           kMaxSharedBytes;
+           max_shared_bytes();
   }
   // With two buffers of Q the next one loads early, and O is staged in the buffer of its Q; with a
   // third the next Q does not wait for O to leave. With room for one only, and where the rows of a
@@ -116,6 +120,12 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int shared_bytes() const { return maxima_offset() + maxima_bytes(); }
   // Of a thread: scores, output and sums, and two sets of probabilities.
   ATTNJIT_CONSTEXPR int fragment_registers() const { return block_kv + summed_columns() / 2; }
+  // Whether an SM has room for two thread blocks. ptxas gives each thread 128 registers then, those
+  // of the launch, whatever setmaxnreg claims.
+  ATTNJIT_CONSTEXPR bool has_small_tile() const {
+    return consumers() == 1 && fragment_registers() <= 100 &&
+           shared_bytes() <= (228 / 2 - 1) * 1024;
+  }
 };
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
@@ -139,6 +149,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
   if (config.producer_registers < 24 || config.producer_registers > 56 ||
       config.producer_registers % 8 != 0)
     return "producer_registers must be a multiple of 8 from 24 to 56";
+  if (config.min_blocks != 1 && !(config.min_blocks == 2 && config.has_small_tile()))
+    return "min_blocks must be 1, or 2 with block_q 64 and few registers and little memory";
   if (config.fragment_registers() > (config.consumers() == 3 ? 132 : 220))
     return "block_kv and head_dim_v need more registers than a thread has";
   return nullptr;
