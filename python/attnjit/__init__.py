@@ -5,7 +5,8 @@
 signatures of PyTorch and FlashAttention. Callers that stay as they are reach the kernels through ``sdpa_mode``,
 ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts what they got. ``context_parallel`` spreads
 ``attention`` over a process group, and ``merge_lse`` adds up results over shares of the keys. ``prepare_mask`` prepares
-a mask for many calls. docs/guide/pytorch.md of the project shows each of them.
+a mask for many calls. ``reference.attention`` computes a call without a GPU. docs/guide/pytorch.md of the project shows
+each of them.
 """
 
 from importlib import import_module
@@ -51,7 +52,7 @@ _HOMES = {
     "sdpa_mode": ".doors._sdpa_mode",
     "served": ".doors._served",
 }
-_MODULES = ("context_parallel", "hf", "torch")
+_MODULES = ("context_parallel", "hf", "reference", "torch")
 
 
 def __getattr__(name: str):

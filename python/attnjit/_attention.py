@@ -223,8 +223,9 @@ def attention(
     """
     try:
         q, k, v, tensors, scalars, mask_axes = arguments_of(
-            q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
-            seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands, row_offset, key_offset,
+            q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap,
+            seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands,
+            row_offset, key_offset,
         )  # fmt: skip
         wanted = (return_lse, return_row_max, return_max_logits)
         options = (tensors, scalars, None, deterministic, wanted)
