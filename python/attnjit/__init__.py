@@ -4,8 +4,9 @@
 ``sdpa``, ``flex_attention``, ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the
 signatures of PyTorch and FlashAttention. Callers that stay as they are reach the kernels through ``sdpa_mode``,
 ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts what they got. ``context_parallel`` spreads
-``attention`` over a process group, and ``merge_lse`` adds up results over shares of the keys. ``prepare_mask`` prepares
-a mask for many calls. docs/guide/pytorch.md of the project shows each of them.
+``attention`` over a process group; ``merge_lse`` adds up results over shares of the keys, and ``attention_backward``
+has the gradients of a share. ``prepare_mask`` prepares a mask for many calls. ``reference.attention`` computes a call
+without a GPU. docs/guide/pytorch.md of the project shows each of them.
 """
 
 from importlib import import_module
@@ -15,6 +16,7 @@ from . import _native
 
 if TYPE_CHECKING:
     from ._attention import attention
+    from ._backward import Gradients, attention_backward
     from ._flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     from ._merge_lse import merge_lse
     from ._prepared_mask import PreparedMask, prepare_mask
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 
 __version__ = _native.version()
 __all__ = [
+    "Gradients",
     "PreparedMask",
     "attention",
+    "attention_backward",
     "flash_attn_func",
     "flash_attn_varlen_func",
     "flash_attn_with_kvcache",
@@ -40,10 +44,12 @@ __all__ = [
 
 _HOMES = {
     "attention": "._attention",
+    "attention_backward": "._backward",
     "flash_attn_func": "._flash_attn",
     "flash_attn_varlen_func": "._flash_attn",
     "flash_attn_with_kvcache": "._flash_attn",
     "flex_attention": ".flex._attention",
+    "Gradients": "._backward",
     "merge_lse": "._merge_lse",
     "PreparedMask": "._prepared_mask",
     "prepare_mask": "._prepared_mask",
@@ -51,7 +57,7 @@ _HOMES = {
     "sdpa_mode": ".doors._sdpa_mode",
     "served": ".doors._served",
 }
-_MODULES = ("context_parallel", "hf", "torch")
+_MODULES = ("context_parallel", "hf", "reference", "torch")
 
 
 def __getattr__(name: str):

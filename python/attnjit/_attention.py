@@ -86,10 +86,40 @@ def _lengths(name: str, lengths: Tensor | None) -> Tensor | None:
     return lengths.to(torch.int32)
 
 
-def _refuse_what_is_no_tensor(required, optional) -> None:
+def refuse_what_is_no_tensor(required, optional) -> None:
     for name, value in (required | optional).items():
         if not isinstance(value, Tensor) and (value is not None or name in required):
             raise TypeError(f"{name}: expected a tensor, not {type(value).__name__}") from None
+
+
+def arguments_of(
+    q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
+    seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands, row_offset, key_offset,
+) -> tuple[Tensor, Tensor, Tensor, Operands, Scalars, tuple[int, ...] | None]:  # fmt: skip
+    """(q, k, v, operands, scalars, batch axes of a prepared mask) of the arguments of `attention`. Raises what is wrong
+    with them, as far as it does not depend on shapes."""
+    mask, prepared, mask_axes = unpacked(mask)
+    scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset, prepared)
+    q, k, v, bias, sink = autocast(q, k, v, bias, sink)
+    given = {
+        "seqlens_q": seqlens_q,
+        "seqlens_kv": seqlens_kv,
+        "cu_seqlens_q": cu_seqlens_q,
+        "cu_seqlens_kv": cu_seqlens_kv,
+        "block_table": block_table,
+    }
+    lengths = {name: _lengths(name, value) for name, value in given.items()}
+    if cu_seqlens_q is not None and q.dim() != 4:
+        raise ValueError(f"q: it has {q.dim()} axes; packed sequences lie in (1, head, sequence, feature)")
+    if q.dim() != 4 and (block_table is not None or tail_mask is not None):
+        raise ValueError(f"q: it has {q.dim()} axes; block_table and tail_mask are for one batch axis")
+    if q.dim() == 4 and mask_axes is not None:
+        raise ValueError(f"mask: it was prepared with {len(mask_axes)} batch axes; q has one")
+    read = None
+    if score is not None or keep is not None or operands is not None:
+        scalars, read = said(scalars, score, keep, operands, q.device, row_offset, key_offset)
+    tensors = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, read=read, **lengths)
+    return q, k, v, tensors, scalars, mask_axes
 
 
 def attention(
@@ -191,39 +221,21 @@ def attention(
     The first call of a kind compiles its kernels, and tunes them unless DISABLE_AUTOTUNE=1. The full
     contract is docs/reference/semantics.md of the project.
     """
-    mask, prepared, mask_axes = unpacked(mask)
-    scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset, prepared)
     try:
-        q, k, v, bias, sink = autocast(q, k, v, bias, sink)
-        given = {
-            "seqlens_q": seqlens_q,
-            "seqlens_kv": seqlens_kv,
-            "cu_seqlens_q": cu_seqlens_q,
-            "cu_seqlens_kv": cu_seqlens_kv,
-            "block_table": block_table,
-        }
-        lengths = {name: _lengths(name, value) for name, value in given.items()}
-        if cu_seqlens_q is not None and q.dim() != 4:
-            raise ValueError(
-                f"q: it has {q.dim()} axes; packed sequences lie in (1, head, sequence, feature)"
-            )
-        if q.dim() != 4 and (block_table is not None or tail_mask is not None):
-            raise ValueError(f"q: it has {q.dim()} axes; block_table and tail_mask are for one batch axis")
-        if q.dim() == 4 and mask_axes is not None:
-            raise ValueError(f"mask: it was prepared with {len(mask_axes)} batch axes; q has one")
-        read = None
-        if score is not None or keep is not None or operands is not None:
-            scalars, read = said(scalars, score, keep, operands, q.device, row_offset, key_offset)
-        tensors = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, read=read, **lengths)
+        q, k, v, tensors, scalars, mask_axes = arguments_of(
+            q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap,
+            seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands,
+            row_offset, key_offset,
+        )  # fmt: skip
         wanted = (return_lse, return_row_max, return_max_logits)
         options = (tensors, scalars, None, deterministic, wanted)
         results = attend(q, k, v, *options) if q.dim() == 4 else attend_any_rank(q, k, v, *options, mask_axes)
     except (AttributeError, RuntimeError):
         optional = Operands(
-            mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table,
-            tail_mask,
+            unpacked(mask)[0], bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv,
+            block_table, tail_mask,
         )._asdict()  # fmt: skip
-        _refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
+        refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
         raise
     if not any(wanted):
         return results[0]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ._autograd import attend
 from ._call import OUTPUT_ALONE, Operands
+from ._scalars import Scalars
 
 _BATCH = -3  # end of the batch axes
 _NEIGHBOURS = (0, 0)  # the order of planes that batch elements share in groups of neighbours
@@ -78,11 +79,11 @@ def _prepared_order(axes, batch: torch.Size):
     return order
 
 
-def attend_any_rank(
-    q, k, v, operands, scalars, sequence_major, deterministic, wanted=OUTPUT_ALONE, mask_axes=None
-):  # fmt: skip
-    """As `_autograd.attend`, for q, k, v of four axes or more, in one call. `mask_axes` are the sizes of several batch
-    axes of a prepared mask; else its planes are those of one axis."""
+def flattened(
+    q, k, v, operands: Operands, scalars: Scalars, mask_axes=None
+) -> tuple[Tensor, Tensor, Tensor, Operands, Scalars]:  # fmt: skip
+    """A call of four axes or more as one with a single batch axis. `mask_axes` are the sizes of several batch axes of a
+    prepared mask; else its planes are those of one axis."""
     batch = q.shape[:_BATCH]
     if q.dim() < 4 or k.shape[:_BATCH] != batch or v.shape[:_BATCH] != batch:
         raise ValueError(
@@ -102,10 +103,17 @@ def attend_any_rank(
         slopes = slopes.flatten(0, last)
     lengths = (None if t is None else t.reshape(-1) for t in (operands.seqlens_q, operands.seqlens_kv))
     numbers = (*orders["mask"], *orders["bias"])
-    *of_rows, max_logits = attend(
+    return (
         *(t.flatten(0, last) for t in (q, k, v)),
         Operands(mask, bias, operands.sink, slopes, *lengths, read=operands.read),
         scalars._replace(plane_orders=numbers if any(numbers) else None),
-        sequence_major, deterministic, wanted,
-    )  # fmt: skip
-    return *(None if t is None else t.unflatten(0, batch) for t in of_rows), max_logits
+    )
+
+
+def attend_any_rank(
+    q, k, v, operands, scalars, sequence_major, deterministic, wanted=OUTPUT_ALONE, mask_axes=None
+):  # fmt: skip
+    """As `_autograd.attend`, for q, k, v of four axes or more, in one call; `mask_axes` as flattened() has them."""
+    flat = flattened(q, k, v, operands, scalars, mask_axes)
+    *of_rows, max_logits = attend(*flat, sequence_major, deterministic, wanted)
+    return *(None if t is None else t.unflatten(0, q.shape[:_BATCH]) for t in of_rows), max_logits

@@ -1,9 +1,10 @@
 """The accuracy that kernels owe (docs/reference/semantics.md), for tensors of PyTorch."""
 
-import packed_formulas
 import torch
 
 from attnjit._call import Operands
+
+import formulas
 
 # Half a unit in the last place of 1.
 _ROUNDING = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
@@ -38,7 +39,6 @@ def check(problem, out, lse=None, gradients=None, dout=None, dlse=None):
     q, operands = problem[0], Operands.of_flat([t if t is None else t.detach() for t in problem[3].flat()])
     bias = operands.bias
     detached = (*(t.detach() for t in problem[:3]), operands, problem[4])
-    formulas = packed_formulas.formulas_for(operands)
     exact, exact_lse = formulas.attend(*detached)
     rounded, _ = formulas.attend(*detached, dtype=torch.float32, rounded=q.dtype)
     assert_accurate("out", out.detach(), exact, rounded, q.dtype, 1e-5)

@@ -2,7 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import packed_formulas
 import torch
 
 from attnjit import _merge_lse as _defines_merge_lse  # noqa: F401
@@ -20,13 +19,12 @@ def _absent(q):
 def _forward(q, k, v, *arguments):
     *flat, need_lse, need_row_max, need_max_logits, sequence_major = arguments
     operands, scalars = _operators.grouped(flat)
-    formulas_of_call = packed_formulas.formulas_for(operands)
-    out, lse = formulas_of_call.attend(q, k, v, operands, scalars)
+    out, lse = formulas.attend(q, k, v, operands, scalars)
     results = [new_tensor(q, v.shape[3], sequence_major).copy_(out)]
     results.append(new_row_numbers(q).copy_(lse) if need_lse else _absent(q))
     for wanted, new, formula in (
-        (need_row_max, new_row_numbers, formulas_of_call.row_max),
-        (need_max_logits, new_max_logits, formulas_of_call.max_logits),
+        (need_row_max, new_row_numbers, formulas.row_max),
+        (need_max_logits, new_max_logits, formulas.max_logits),
     ):
         results.append(new(q).copy_(formula(q, k, operands, scalars)) if wanted else _absent(q))
     return tuple(results)
@@ -35,12 +33,10 @@ def _forward(q, k, v, *arguments):
 def _backward(dout, dlse, q, k, v, out, lse, *arguments):
     *flat, need_dbias, need_dsink, _, need_read = arguments
     operands, scalars = _operators.grouped(flat)
-    *found, dbias, dsink = packed_formulas.formulas_for(operands).gradients(
-        out, dout, dlse, q, k, v, operands, scalars, given_lse=lse
-    )
+    *found, dbias, dsink = formulas.gradients(out, dout, dlse, q, k, v, operands, scalars, given_lse=lse)
     results = [new_gradient(t).copy_(g) for t, g in zip((q, k, v), found)]
-    for like, wanted, gradient in ((operands.bias, need_dbias, dbias), (operands.sink, need_dsink, dsink)):
-        results.append(gradient.to(like.dtype) if wanted else _absent(q))
+    results.append(dbias.to(operands.bias.dtype) if need_dbias else _absent(q))
+    results.append(dsink.float() if need_dsink else _absent(q))
     wanted_read = any(need_read)
     of_rows = dout, dlse, out, lse
     results.append(_gradients_of_read(of_rows, q, k, v, operands, scalars, need_read) if wanted_read else [])
@@ -57,7 +53,7 @@ def _gradients_of_read(of_rows, q, k, v, operands, scalars, need_read):
         read = [t.detach().requires_grad_(need) for t, need in zip(operands.read, need_read)]
         with torch.enable_grad():
             given = operands._replace(read=read)
-            own_out, own_lse = packed_formulas.formulas_for(given).attend(q, k, v, given, scalars)
+            own_out, own_lse = formulas.attend(q, k, v, given, scalars)
             # The sum of exp(score - lse) (dout . v - delta) over the keys at hand, whose derivative by a score is
             # the score's gradient.
             counts = own_lse.isfinite() & lse.isfinite()

@@ -5,8 +5,7 @@ import torch
 from torch.testing import assert_close
 
 import attnjit
-
-import formulas
+from attnjit.reference._planes import mask_of_bits
 
 pytestmark = pytest.mark.gpu
 
@@ -25,7 +24,7 @@ def call(mask_shape, head_dim=64):
 def test_a_prepared_mask_is_the_mask(shape, head_dim):
     q, k, v, mask = call(shape, head_dim)
     prepared = attnjit.prepare_mask(mask, backward=True)
-    assert torch.equal(formulas.bits_of(prepared.data, (*prepared.shape, 1)), mask)
+    assert torch.equal(mask_of_bits(prepared.data, (*prepared.shape, 1)), mask)
     results = []
     for given in (mask, prepared):
         out = attnjit.attention(q, k, v, mask=given)

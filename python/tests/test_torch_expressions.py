@@ -6,9 +6,9 @@ import torch
 import attnjit
 from attnjit._call import Operands
 from attnjit._scalars import BOTTOM_RIGHT, TOP_LEFT, Scalars
+from attnjit.reference._expressions import evaluate
 
 import formulas
-from expression_values import evaluate
 
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 

@@ -5,8 +5,7 @@ import torch
 from torch.testing import assert_close
 
 import attnjit
-
-import formulas
+from attnjit.reference._planes import mask_of_bits
 
 B, H, HKV, LQ, LK, D = 2, 4, 2, 70, 150, 16
 
@@ -26,7 +25,7 @@ def test_a_prepared_mask_is_the_mask(cpu_kernels, shape):
     q, k, v = tensors()
     mask = mask_of(*shape)
     prepared = attnjit.prepare_mask(mask, backward=True)
-    assert_close(formulas.bits_of(prepared.data, (*prepared.shape, 1)), mask[(None,) * (4 - mask.dim())])
+    assert_close(mask_of_bits(prepared.data, (*prepared.shape, 1)), mask[(None,) * (4 - mask.dim())])
     results = []
     for given in (mask, prepared):
         out = attnjit.attention(q, k, v, mask=given, causal="bottom-right")

@@ -4,12 +4,12 @@ import random
 from dataclasses import replace
 from itertools import pairwise
 
-import packed_formulas
 import pytest
 import torch
 
 import attnjit
 
+import formulas
 from random_calls import Call, of_packed_sequences, random_kind, with_features
 
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
@@ -105,9 +105,9 @@ def test_random_problems_beside_the_derivatives_of_formulas(seed):
             call.q, call.k, call.v, **call.options, return_lse=True, return_row_max=True,
             return_max_logits=True,
         )  # fmt: skip
-        expected = packed_formulas.attend(*call.problem)
+        expected = formulas.attend(*call.problem)
         of = (call.q, call.k, *call.problem[3:])
-        largest = packed_formulas.row_max(*of), packed_formulas.max_logits(*of)
+        largest = formulas.row_max(*of), formulas.max_logits(*of)
         weights = [torch.randn_like(t).masked_fill(t.isinf(), 0) for t in found[:2]]
         gradients = call.gradients(found[:2], weights)
         theirs = call.gradients(expected, weights)

@@ -12,8 +12,7 @@ from attnjit._expressions import _tensor
 from attnjit.flex._numbers import settled
 from attnjit.flex._tracing import Tracing
 from attnjit.flex._value import FLOAT, INT, Value
-
-from expression_values import evaluate
+from attnjit.reference._expressions import evaluate
 
 SIZES = {"b": 2, "h": 4, "i": 24, "j": 24}
 

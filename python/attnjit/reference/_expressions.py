@@ -1,4 +1,5 @@
-"""Values of expressions (docs/reference/expressions.md) over tensors of PyTorch, in any precision."""
+"""Values of expressions (docs/reference/expressions.md) over tensors of PyTorch, in any precision, with the derivatives
+of that page."""
 
 import re
 
@@ -14,45 +15,55 @@ _LEVELS = (
 
 
 def _quotient(x, y):
-    return torch.where(y == 0, 0, x // torch.where(y == 0, 1, y))
-
-
-def _clamp(x, low, high):
-    return torch.minimum(torch.maximum(x, low), high)
+    """Rounded down; 0 where y is 0. A division of the smallest int by -1 would fault."""
+    divided = x // torch.where((y == 0) | (y == -1), 1, y)
+    return torch.where(y == 0, 0, torch.where(y == -1, -x, divided))
 
 
 _OPERATORS = {
     "||": torch.logical_or, "&&": torch.logical_and, "|": torch.bitwise_or, "^": torch.bitwise_xor,
     "&": torch.bitwise_and, "==": torch.eq, "!=": torch.ne, "<": torch.lt, "<=": torch.le, ">": torch.gt,
     ">=": torch.ge, "<<": lambda x, n: x << n.clamp(0, 63), ">>": lambda x, n: x >> n.clamp(0, 63), "+": torch.add,
-    "-": torch.sub, "*": torch.mul, "//": _quotient, "%": lambda x, y: x - _quotient(x, y) * y,
+    "-": torch.sub, "*": torch.mul, "/": torch.div, "//": _quotient, "%": lambda x, y: x - _quotient(x, y) * y,
 }  # fmt: skip
 _FUNCTIONS = {
     "abs": torch.abs, "exp": torch.exp, "log": torch.log, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
-    "sqrt": torch.sqrt, "floor": torch.floor, "min": torch.minimum, "max": torch.maximum, "clamp": _clamp,
+    "sqrt": torch.sqrt, "floor": torch.floor, "min": torch.minimum, "max": torch.maximum, "clamp": torch.clamp,
 }  # fmt: skip
 
 
 def _int(x):
-    return x.nan_to_num(0).clamp(-(2**31), 2**31 - 1).long() if x.is_floating_point() else x.long()
+    return x.double().nan_to_num(0).clamp(-(2**31), 2**31 - 1).long() if x.is_floating_point() else x.long()
+
+
+def _applied(function, *values):
+    """function(*values), of which gradients are 0 where that of the result is 0, at infinite slopes too."""
+    views = [t.view_as(t) for t in torch.broadcast_tensors(*values)]
+    result = function(*views)
+    if not result.requires_grad:
+        return result
+    held = {}
+
+    def kept_where_any_came_in(gradient):  # None where autograd says of all of it that it is 0
+        return gradient if gradient is None else torch.where(held["of_result"] == 0, 0.0, gradient)
+
+    result.register_hook(lambda gradient: held.update(of_result=gradient))
+    for view in views:
+        if view.requires_grad:
+            view.register_hook(kept_where_any_came_in)
+    return result
 
 
 class _Evaluation:
-    """A descent through the grammar that computes as it goes; sides that do not count are computed too."""
+    """A descent through the grammar that computes as it goes, of a text that the library has taken. Sides that do not
+    count are computed too."""
 
     def __init__(self, text, names, dtype, device):
         self._tokens = _TOKEN.findall(text)
         self._names, self._dtype, self._device = names, dtype, device
 
     def result(self):
-        value = self._expression()
-        assert not self._tokens, f"left over: {self._tokens}"
-        return value
-
-    def _next(self, *expected):
-        token = self._tokens.pop(0)
-        assert not expected or token in expected, f"{token} where {expected} is expected"
-        return token
+        return self._expression()
 
     def _take(self, *tokens):
         return self._tokens.pop(0) if self._tokens and self._tokens[0] in tokens else None
@@ -72,8 +83,7 @@ class _Evaluation:
         if not self._take("?"):
             return condition
         chosen = self._expression()
-        self._next(":")
-        assert condition.dtype == torch.bool
+        self._take(":")
         return torch.where(condition, *self._alike(chosen, self._expression()))
 
     def _level(self, level):
@@ -82,14 +92,8 @@ class _Evaluation:
         value = self._level(level + 1)
         while operator := self._take(*_LEVELS[level]):
             other = self._level(level + 1)
-            if operator == "/":
-                value = self._float(value) / self._float(other)
-                continue
-            both = [t.dtype == torch.bool for t in (value, other)]
-            assert all(both) if operator in ("&&", "||") else not any(both) or operator in ("==", "!="), (
-                operator
-            )
-            value = _OPERATORS[operator](*self._alike(value, other))
+            both = map(self._float, (value, other)) if operator == "/" else self._alike(value, other)
+            value = _applied(_OPERATORS[operator], *both)
         return value
 
     def _prefix(self):
@@ -100,10 +104,10 @@ class _Evaluation:
         return self._primary()
 
     def _primary(self):
-        token = self._next()
+        token = self._tokens.pop(0)
         if token == "(":
             value = self._expression()
-            self._next(")")
+            self._take(")")
             return value
         if token.isdigit():
             return self._number(int(token), torch.int64)
@@ -120,19 +124,19 @@ class _Evaluation:
 
     def _list(self, end):
         values = [self._expression()]
-        while self._next(",", end) != end:
+        while self._take(","):
             values.append(self._expression())
+        self._take(end)
         return values
 
     def _call(self, name, values):
         if name in ("float", "int"):
             return {"float": self._float, "int": _int}[name](*values)
-        if name in ("exp", "log", "tanh", "sigmoid", "sqrt", "floor"):
-            assert values[0].is_floating_point()
-        return _FUNCTIONS[name](*self._alike(*values))
+        return _applied(_FUNCTIONS[name], *self._alike(*values))
 
     def _read(self, tensor, places):
-        assert len(places) == tensor.dim()
+        if not tensor.numel():  # of a call without a pair
+            return tensor.new_zeros(torch.broadcast_shapes(*(p.shape for p in places)))
         return tensor[tuple(p.clamp(0, size - 1) for p, size in zip(places, tensor.shape))]
 
 
@@ -149,9 +153,3 @@ def evaluate(text, indices, operands, dtype=torch.float64, s=None):
     names = {name: torch.as_tensor(value, device=device) for name, value in indices.items()}
     names |= {name: _of_type(tensor, dtype) for name, tensor in operands.items()}
     return _Evaluation(text, names | {"s": s}, dtype, device).result()
-
-
-def with_index(scalars, index: str, value: str):
-    """The scalars with `value` in the place of an index in the expressions."""
-    replaced = lambda text: text and re.sub(rf"\b{index}\b", value, text)
-    return scalars._replace(score=replaced(scalars.score), keep=replaced(scalars.keep))
