@@ -16,6 +16,7 @@ from . import _native
 if TYPE_CHECKING:
     from ._attention import attention
     from ._flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
+    from ._flash_dmattn import flash_dmattn_func
     from ._merge_lse import merge_lse
     from ._prepared_mask import PreparedMask, prepare_mask
     from ._sdpa import sdpa
@@ -30,6 +31,7 @@ __all__ = [
     "flash_attn_func",
     "flash_attn_varlen_func",
     "flash_attn_with_kvcache",
+    "flash_dmattn_func",
     "flex_attention",
     "merge_lse",
     "prepare_mask",
@@ -43,6 +45,7 @@ _HOMES = {
     "flash_attn_func": "._flash_attn",
     "flash_attn_varlen_func": "._flash_attn",
     "flash_attn_with_kvcache": "._flash_attn",
+    "flash_dmattn_func": "._flash_dmattn",
     "flex_attention": ".flex._attention",
     "merge_lse": "._merge_lse",
     "PreparedMask": "._prepared_mask",

@@ -69,6 +69,53 @@ def operands(seed):
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_flash_dmattn_func(seed, is_causal):
+    mask, bias = operands(seed)
+    q, k, v = leaf(B, H, LQ, D), leaf(B, HKV, LK, D), leaf(B, HKV, LK, DV)
+    out, lse, probabilities = attnjit.flash_dmattn_func(
+        *sequence_major(q, k, v), mask, bias, 0.4, is_causal, return_attn_probs=True
+    )
+    keep = mask & bottom_right(LQ, LK) if is_causal else mask
+    expected = attend(q, k, v, keep, bias, 0.4)[:2]
+    found = out.transpose(1, 2), lse
+    assert probabilities is None and out.shape == (B, LQ, H, DV)
+    assert_same(found, expected)
+    assert_same_gradients(found, expected, (q, k, v, bias))
+
+
+def test_options_of_flash_dmattn_func():
+    q, k, v = leaf(B, H, LQ, D), leaf(B, HKV, LK, D), leaf(B, HKV, LK, DV)
+    tensors = sequence_major(q, k, v)
+    call = lambda **options: attnjit.flash_dmattn_func(*tensors, **options).transpose(1, 2)
+    assert_same(call(), attend(q, k, v)[0])
+    assert_same(call(softmax_scale=0.3), attend(q, k, v, scale=0.3)[0])
+    assert_same(call(scale=0.3), attend(q, k, v, scale=0.3)[0])
+    assert_same(call(scale=0.3, softmax_scale=0.3), attend(q, k, v, scale=0.3)[0])
+    bias = leaf(1, 1, LQ, LK)
+    assert_same(call(softcap=0.5, attn_bias=bias), attend(q, k, v, bias=bias, cap=0.5)[0])
+    mask = torch.rand(B, HKV, LQ, LK) > 0.3
+    assert_same(call(attn_mask=attnjit.prepare_mask(mask, backward=True)), attend(q, k, v, mask)[0])
+    with pytest.raises(ValueError, match="scale: it is 0.2 and softmax_scale 0.3"):
+        call(scale=0.2, softmax_scale=0.3)
+
+
+@pytest.mark.parametrize(("asked", "passed"), [(None, False), (False, False), (True, True)])
+def test_flash_dmattn_func_obeys_its_own_deterministic(asked, passed, monkeypatch):
+    from attnjit import _dispatch
+
+    seen, backward = [], _dispatch.backward
+    monkeypatch.setattr(_dispatch, "backward", lambda *a: seen.append(a[11]) or backward(*a))
+    torch.use_deterministic_algorithms(True)
+    try:
+        q = leaf(B, LQ, H, D)
+        attnjit.flash_dmattn_func(q, q, q, deterministic=asked).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert seen == [passed]
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_mask_and_bias_of_flash_attn_func(seed, is_causal):
     mask, bias = operands(seed)
