@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._merge_lse import merge_lse
     from ._prepared_mask import PreparedMask, prepare_mask
     from ._sdpa import sdpa
+    from ._triangle_attention import triangle_attention
     from .doors._sdpa_mode import sdpa_mode
     from .doors._served import served
     from .flex._attention import flex_attention
@@ -38,6 +39,7 @@ __all__ = [
     "sdpa",
     "sdpa_mode",
     "served",
+    "triangle_attention",
 ]
 
 _HOMES = {
@@ -53,6 +55,7 @@ _HOMES = {
     "sdpa": "._sdpa",
     "sdpa_mode": ".doors._sdpa_mode",
     "served": ".doors._served",
+    "triangle_attention": "._triangle_attention",
 }
 _MODULES = ("context_parallel", "hf", "torch")
 

@@ -126,3 +126,60 @@ def test_mask_and_bias_of_flash_attn_func(seed, is_causal):
     found = (out.transpose(1, 2),)
     assert_same(found, expected)
     assert_same_gradients(found, expected, (q, k, v, bias))
+
+
+N = 3
+
+
+def triangle(batch):
+    torch.manual_seed(batch)
+    q, k, v = leaf(batch, N, H, LQ, D), leaf(batch, N, H, LK, D), leaf(batch, N, H, LK, D)
+    mask = torch.rand(batch, N, 1, 1, LK) > 0.4
+    mask[0, 1] = False  # a row of pairs without a key
+    return q, k, v, leaf(batch, 1, H, LQ, LK), mask
+
+
+@pytest.mark.parametrize("has_mask", [False, True])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_triangle_attention(batch, has_mask):
+    *leaves, mask = triangle(batch)
+    mask = mask if has_mask else None
+    found = attnjit.triangle_attention(*leaves, mask, 0.3, return_aux=True)
+    q, k, v, bias = leaves
+    expected = attend(q, k, v, mask, bias, 0.3)
+    assert [t.shape[:4] for t in found] == [(batch, N, H, LQ)] * 3
+    assert all(t.dtype == torch.float32 and t.is_contiguous() for t in found[1:])
+    assert_same(found, expected)
+    assert_same_gradients(found[:2], expected[:2], leaves)
+    assert not has_mask or (found[0][0, 1].abs().max() == 0 and found[2][0, 1].max() == -torch.inf)
+    assert_same(attnjit.triangle_attention(*leaves, mask), attend(q, k, v, mask, bias)[0])
+
+
+def test_triangle_attention_of_four_axes():
+    *tensors, mask = triangle(1)
+    expected = attnjit.triangle_attention(*tensors, mask)
+    assert_same(attnjit.triangle_attention(*(t[0] for t in tensors), mask[0]), expected)
+
+
+def test_masks_and_biases_of_other_dtypes_in_triangle_attention():
+    q, k, v, bias, mask = triangle(2)
+    expected = attnjit.triangle_attention(q, k, v, bias, mask)
+    assert_same(attnjit.triangle_attention(q, k, v, bias.double(), mask.float()), expected)
+
+
+def test_lengths_of_triangle_attention():
+    q, k, v, bias, _ = triangle(2)
+    lengths = torch.tensor([[0, 1, LK], [3, LK + 2, 2]], dtype=torch.int32)[..., None, None, None]
+    found = attnjit.triangle_attention(q, k, v, bias, return_aux=True, kv_lengths=lengths)
+    expected = attend(q, k, v, torch.arange(LK) < lengths, bias)
+    assert_same(found, expected)
+    assert_same_gradients(found[:2], expected[:2], (q, k, v, bias))
+
+
+def test_what_triangle_attention_refuses():
+    *tensors, mask = triangle(2)
+    lengths = torch.ones(2, N, 1, 1, 1, dtype=torch.int32)
+    with pytest.raises(ValueError, match="kv_lengths: it cannot be given together with mask"):
+        attnjit.triangle_attention(*tensors, mask, kv_lengths=lengths)
+    with pytest.raises(ValueError, match="kv_lengths: its shape is .2, 3.; expected .2, 3, 1, 1, 1."):
+        attnjit.triangle_attention(*tensors, kv_lengths=lengths.reshape(2, N))
