@@ -2,7 +2,8 @@
 
 ``attention`` takes a mask and a bias as two operands, or either as a formula, with grouped heads and all gradients;
 ``sdpa``, ``flex_attention``, ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the
-signatures of PyTorch and FlashAttention. Callers that stay as they are reach the kernels through ``sdpa_mode``,
+signatures of PyTorch and FlashAttention, ``flash_dmattn_func`` that of flash-dmattn, ``triangle_attention`` and
+``attention_pair_bias`` those of cuEquivariance. Callers that stay as they are reach the kernels through ``sdpa_mode``,
 ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts what they got. ``context_parallel`` spreads
 ``attention`` over a process group, and ``merge_lse`` adds up results over shares of the keys. ``prepare_mask`` prepares
 a mask for many calls. docs/guide/pytorch.md of the project shows each of them.
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ._flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     from ._flash_dmattn import flash_dmattn_func
     from ._merge_lse import merge_lse
+    from ._pair_bias import attention_pair_bias
     from ._prepared_mask import PreparedMask, prepare_mask
     from ._sdpa import sdpa
     from ._triangle_attention import triangle_attention
@@ -29,6 +31,7 @@ __version__ = _native.version()
 __all__ = [
     "PreparedMask",
     "attention",
+    "attention_pair_bias",
     "flash_attn_func",
     "flash_attn_varlen_func",
     "flash_attn_with_kvcache",
@@ -44,6 +47,7 @@ __all__ = [
 
 _HOMES = {
     "attention": "._attention",
+    "attention_pair_bias": "._pair_bias",
     "flash_attn_func": "._flash_attn",
     "flash_attn_varlen_func": "._flash_attn",
     "flash_attn_with_kvcache": "._flash_attn",
