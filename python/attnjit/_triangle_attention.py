@@ -35,8 +35,8 @@ def triangle_attention(
     Returns:
         (B, N, H, Q, D) in q's dtype, five axes for four of q too. A query that keeps no key, because mask or kv_lengths
         drop all of them, is 0; cuEquivariance gives the mean of v where a mask drops all, and 0 where a length is 0.
-        With return_aux a tuple (out, lse, max): the logarithm of the sum of exp(score), with a gradient, and the largest
-        score, without one, both (B, N, H, Q) fp32. Both are -inf for a query that keeps no key.
+        With return_aux a tuple (out, lse, max): the logarithm of the sum of exp(score), with a gradient, and the
+        largest score, without one, both (B, N, H, Q) fp32. Both are -inf for a query that keeps no key.
 
     Raises:
         ValueError: mask and kv_lengths together, or kv_lengths of another shape. Otherwise as `attnjit.attention`.
