@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ._attention import attention, sides
+from ._prepared_mask import PreparedMask
 
 
 def refuse(**features) -> None:
@@ -39,8 +40,11 @@ def flash_attn_func(
     alibi_slopes: Tensor | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
+    *,
+    mask: Tensor | PreparedMask | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """flash_attn.flash_attn_func by attnjit's kernels: the same arguments and meaning.
+    """flash_attn.flash_attn_func by attnjit's kernels: the same arguments and meaning, and a mask and a bias.
 
     Args:
         q: (B, Lq, Hq, D), fp16 or bf16, on a CUDA device.
@@ -51,6 +55,11 @@ def flash_attn_func(
         softcap: c turns scaled scores s into c tanh(s / c); 0 does not.
         deterministic: the same gradients, bit for bit, on every run.
         alibi_slopes: (Hq,) or (B, Hq) fp32; slope * |i + Lk - Lq - j| is taken off the scores.
+        mask: bool, True keeps, or what `prepare_mask` made of one; broadcast to (B, Hq, Lq, Lk), heads before rows,
+            as that of `attnjit.attention` is. A row keeps the keys that mask, causal and window_size all keep; one
+            that keeps none is 0.
+        bias: q's dtype or fp32, added to the scaled and capped scores; broadcast as mask is, with a gradient if it
+            requires one.
         dropout_p, return_attn_probs: not supported.
 
     Returns:
@@ -62,6 +71,8 @@ def flash_attn_func(
     refuse(dropout_p=dropout_p, return_attn_probs=return_attn_probs)
     out = attention(
         *(t.transpose(1, 2) for t in (q, k, v)),
+        mask=mask,
+        bias=bias,
         **_options(softmax_scale, causal, window_size, softcap, alibi_slopes),
         deterministic=deterministic,
     )
