@@ -3,9 +3,10 @@
 ``attention`` takes a mask and a bias as two operands, or either as a formula, with grouped heads and all gradients;
 ``sdpa``, ``flex_attention``, ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the
 signatures of PyTorch and FlashAttention. Callers that stay as they are reach the kernels through ``sdpa_mode``,
-``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts what they got. ``context_parallel`` spreads
-``attention`` over a process group, and ``merge_lse`` adds up results over shares of the keys. ``prepare_mask`` prepares
-a mask for many calls. docs/guide/pytorch.md of the project shows each of them.
+``attnjit.torch.install``, ``attnjit.nn.replace_modules`` and ``attnjit.hf.register``; ``served`` counts what they got.
+``nn`` has modules. ``context_parallel`` spreads ``attention`` over a process group, and ``merge_lse`` adds up results
+over shares of the keys. ``prepare_mask`` prepares a mask for many calls. docs/guide/pytorch.md of the project shows
+each of them.
 """
 
 from importlib import import_module
@@ -51,7 +52,7 @@ _HOMES = {
     "sdpa_mode": ".doors._sdpa_mode",
     "served": ".doors._served",
 }
-_MODULES = ("context_parallel", "hf", "torch")
+_MODULES = ("context_parallel", "hf", "nn", "torch")
 
 
 def __getattr__(name: str):

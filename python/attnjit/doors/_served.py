@@ -22,8 +22,8 @@ def served() -> dict[str, dict[str, int]]:
     reason: {"efficient": {"served": 12, "dropout": 1}}.
 
     Doors: "flash" (torch.nn.attention.activate_flash_attention_impl("attnjit") and attnjit.torch.install), "efficient"
-    and "cudnn" (attnjit.torch.install), "sdpa_mode" and "hf". What a compiled graph calls counts as it runs, but for
-    "sdpa_mode" and "hf", which do not count there.
+    and "cudnn" (attnjit.torch.install), "sdpa_mode", "hf" and "nn" (attnjit.nn.MultiheadAttention). What a compiled
+    graph calls counts as it runs, but for the last three, which do not count there.
     """
     doors: dict[str, dict[str, int]] = {}
     for (door, outcome), number in sorted(_counts.items()):
