@@ -152,6 +152,13 @@ def test_causal(served, arguments, of_keys):
         ours(*tensors, need_weights=False, is_causal=True)
 
 
+def test_a_hint_beside_a_mask_of_keys(served):
+    """PyTorch reads both masks then, whatever the hint says."""
+    own, ours = pair(batch_first=True)
+    masks = {"key_padding_mask": padding("numbers"), "attn_mask": pairs("numbers")}
+    check(own, ours, inputs("batch first"), masks, is_causal=True)
+
+
 def test_a_row_without_a_key_gives_the_bias(served):
     own, ours = pair(batch_first=True)
     dropped = torch.tensor([[False] * S, [True] * S])
@@ -254,7 +261,7 @@ class Model(nn.Module):
         torch.manual_seed(0)
         options = {"dim_feedforward": 32, "dropout": 0.0, "dtype": torch.float64} | options
         layer = nn.TransformerEncoderLayer(E, H, batch_first=True, **options)
-        self.encoder = nn.TransformerEncoder(layer, 2)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=not options.get("norm_first"))
         self.decoder = nn.TransformerDecoderLayer(E, H, batch_first=True, **options)
 
     def forward(self, source, target, padding, causal):
