@@ -4,10 +4,10 @@
 ``sdpa``, ``flex_attention``, ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the
 signatures of PyTorch and FlashAttention, ``flash_dmattn_func`` that of flash-dmattn, ``triangle_attention`` and
 ``attention_pair_bias`` those of cuEquivariance. Callers that stay as they are reach the kernels through ``sdpa_mode``,
-``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts what they got. ``context_parallel`` spreads
-``attention`` over a process group; ``merge_lse`` adds up results over shares of the keys, and ``attention_backward``
-has the gradients of a share. ``prepare_mask`` prepares a mask for many calls. ``reference.attention`` computes a call
-without a GPU. docs/guide/pytorch.md of the project shows each of them.
+``attnjit.torch.install``, ``attnjit.nn.replace_modules`` and ``attnjit.hf.register``; ``served`` counts what they got.
+``nn`` has modules. ``context_parallel`` spreads ``attention`` over a process group; ``merge_lse`` adds up results over
+shares of the keys, and ``attention_backward`` has the gradients of a share. ``prepare_mask`` prepares a mask for many
+calls. ``reference.attention`` computes a call without a GPU. docs/guide/pytorch.md of the project shows each of them.
 """
 
 from importlib import import_module
@@ -67,7 +67,7 @@ _HOMES = {
     "served": ".doors._served",
     "triangle_attention": "._triangle_attention",
 }
-_MODULES = ("context_parallel", "hf", "reference", "torch")
+_MODULES = ("context_parallel", "hf", "nn", "reference", "torch")
 
 
 def __getattr__(name: str):

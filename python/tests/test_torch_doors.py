@@ -176,6 +176,21 @@ def test_sdpa_mode(pretend_gpu):
     }
 
 
+def test_sdpa_mode_compiles_once():
+    """Counts do not make a compiler trace a call again."""
+    torch._dynamo.reset()
+
+    @torch.compile(fullgraph=True, backend="eager")
+    def call(q):
+        with attnjit.sdpa_mode():
+            return scaled_dot_product_attention(q, q, q)
+
+    q = torch.randn(1, 2, 4, 8)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for _ in range(2):
+            torch.testing.assert_close(call(q), scaled_dot_product_attention(q, q, q))
+
+
 @pytest.mark.parametrize(
     ("reason", "change"),
     [

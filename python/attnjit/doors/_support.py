@@ -20,19 +20,29 @@ def _is_supported_device(index: int) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(index) >= (8, 0)
 
 
+def why_no_kernel(of: Tensor, dtype: torch.dtype, head_dim: int) -> str | None:
+    """A word or two on what keeps all calls on the device of a tensor, with this dtype and head dim, from attnjit, or
+    None."""
+    if not of.is_cuda:
+        return "layout or device"
+    if dtype not in (torch.float16, torch.bfloat16):
+        return "dtype"
+    if head_dim > MAX_HEAD_DIM:
+        return "head dim"
+    return None if _is_supported_device(of.device.index) else "architecture"
+
+
 def why_unserved(q: Tensor, k: Tensor, v: Tensor, dropout_p: float) -> str | None:
     """A word or two on what keeps a call of (batch, head, sequence, feature) tensors from attnjit, or None."""
     if dropout_p > 0:
         return "dropout"
     if any(not t.is_cuda or t.layout != torch.strided for t in (q, k, v)):
         return "layout or device"
-    if q.dtype not in (torch.float16, torch.bfloat16) or k.dtype != q.dtype or v.dtype != q.dtype:
+    if k.dtype != q.dtype or v.dtype != q.dtype:
         return "dtype"
     if q.dim() < 4 or k.dim() != q.dim() or v.dim() != q.dim() or not _shapes_agree(q, k, v):
         return "shape"
-    if max(q.shape[-1], v.shape[-1]) > MAX_HEAD_DIM:
-        return "head dim"
-    return None if _is_supported_device(q.device.index) else "architecture"
+    return why_no_kernel(q, q.dtype, max(q.shape[-1], v.shape[-1]))
 
 
 def _shapes_agree(q: Tensor, k: Tensor, v: Tensor) -> bool:
