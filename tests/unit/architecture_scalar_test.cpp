@@ -60,6 +60,7 @@ TEST_CASE("CONTRIBUTING.md lists every file that a scalar feature is added to") 
                                         "src/tuner/traits.cpp",
                                         "src/tuner/traits.hpp",
                                         "python/attnjit/_flash_attn.py",
+                                        "python/attnjit/_flash_dmattn.py",
                                         "python/attnjit/hf.py"};
   for (const char* directory : {"src", "include", "python/attnjit", "python/module"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kSources / directory)) {
