@@ -50,9 +50,7 @@ std::string diagnose(const std::string& log, const std::string& source,
   const std::string name = missing[1].matched ? missing[1] : missing[2];
   return fmt::format(
       "the CPU executor has no primitive ptx::{}, which {} calls: \"{}\"; "
-      "docs/internals/executor.md tells "
-      "how "
-      "to add it",
+      "docs/internals/executor.md tells how to add it",
       name, place.file, place.text);
 }
 

@@ -52,11 +52,11 @@ std::string Executor::host_source(const codegen::Source& source) const try {
 } catch (const Error& error) {
   // The plan was made from the same templates, so only a stand-in can be missing.
   const std::string what = error.what();
-  throw Error(
-      ErrorKind::kUnsupported,
-      fmt::format("{} cannot run on the CPU: {}, which would stand in for the header of "
-                  "that name under attnjit/ptx/; docs/internals/executor.md tells how to add it",
-                  source.entry, what.substr(0, what.find(';'))));
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("{} cannot run on the CPU: {}, which would stand in for the header of "
+                          "that name under attnjit/ptx/; docs/internals/executor.md tells how to "
+                          "add it",
+                          source.entry, what.substr(0, what.find(';'))));
 }
 
 std::shared_ptr<const HostKernel> Executor::kernel(const codegen::Source& source) {

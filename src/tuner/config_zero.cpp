@@ -13,10 +13,11 @@ namespace {
 using codegen::DbiasMethod;
 using codegen::DqMethod;
 
-// Whether all heads of a kv head keep the same blocks, of fewer rows than a tile.
+// Whether all heads of a kv head keep the same blocks, of fewer rows than a tile, and have no bias
+// over pairs, which pack_gqa reads without a tensor map.
 bool shares_short_blocks(const problem::Family& f) {
-  const bool per_head = f.keep && (f.keep->uses & expr::use_of(expr::Index::kHeadQ)) != 0;
-  return keep_tile(f, 1).block_q == 64 && !per_head;
+  if (keep_tile(f, 1).block_q != 64 || f.bias == problem::Extent::kPerPair) return false;
+  return (f.keep->uses & expr::use_of(expr::Index::kHeadQ)) == 0;
 }
 
 // Short queries of several heads fill a tile together, and K and V are read once for all. Tiles

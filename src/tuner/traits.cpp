@@ -26,6 +26,7 @@ int widest_tile(std::int64_t size) {
 
 Traits shared_traits(const Family& f, int heads, bool mask, bool bias, const codegen::Arch& arch) {
   using enum Operands;
+  const KeepTile keep = keep_tile(f, heads);
   return {.head_dim = std::max(f.head_dim, f.head_dim_v),
           .dtype = f.dtype,
           .shared_kib = arch.shared_bytes_per_block >> 10,
@@ -42,8 +43,8 @@ Traits shared_traits(const Family& f, int heads, bool mask, bool bias, const cod
           .seqlens = f.seqlens || f.packed,
           .positive_scale = f.positive_scale,
           .softcap = codegen::transforms_scores(f),
-          .keep_block_q = keep_tile(f, heads).block_q,
-          .keep_block_kv = keep_tile(f, heads).block_kv};
+          .keep_block_q = keep.block_q,
+          .keep_block_kv = keep.block_kv};
 }
 
 // Whether a tile of 64 rows and keys, or one made for the lengths, holds a plane and is well

@@ -54,9 +54,9 @@ constexpr auto fields(const Traits*) {
       base::Field{"pack_gqa", &T::pack_gqa}, base::Field{"tail_mask", &T::tail_mask});
 }
 
-/// The widest tiles of 64 or 128 rows and keys that do not cross the blocks by which `keep` reads
-/// an operand (expr::read_blocks()): those a tile either keeps or skips. 0: it reads none so, or by
-/// blocks that hold no such tile.
+/// The widest tiles, of 64 or 128 rows and keys, that do not cross the blocks by which `keep` reads
+/// an operand (expr::read_blocks()), so that a tile is kept or skipped as a whole. 0: `keep` reads
+/// no operand by blocks, or by blocks that hold no such tile.
 struct KeepTile {
   int block_q = 0, block_kv = 0;
 };

@@ -42,7 +42,8 @@ class MultiheadAttention(nn.MultiheadAttention):
 
         Args:
             query: (L, N, E), (N, L, E) if batch_first, or (L, E).
-            key, value: (S, N, kdim) and (S, N, vdim), likewise.
+            key: (S, N, kdim), (N, S, kdim) if batch_first, or (S, kdim).
+            value: (S, N, vdim), (N, S, vdim) if batch_first, or (S, vdim).
             key_padding_mask: (N, S), or (S,) beside a query of two axes. bool, True drops a key; or numbers that are
                 added to its scores.
             need_weights: whether PyTorch computes the call and returns its weights.

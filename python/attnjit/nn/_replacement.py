@@ -22,7 +22,7 @@ class Replacement:
     def remove(self) -> None:
         """Gives the modules the class of PyTorch back; a second call does nothing."""
         for module in self._modules:
-            if type(module) is MultiheadAttention:  # nobody has given it another class
+            if type(module) is MultiheadAttention:  # the caller may have changed its class since
                 module.__class__ = nn.MultiheadAttention
         self._modules = []
 

@@ -217,10 +217,12 @@ TEST_CASE("on Hopper heads of pack_gqa take wgmma where they fill its tiles with
 
 TEST_CASE("on Hopper tiles do not cross the blocks by which a keep expression reads") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
-  const auto tile = [&](int head_dim, int gqa_ratio, const char* keep) {
+  const auto tile = [&](int head_dim, int gqa_ratio, const char* keep,
+                        Extent bias = Extent::kAbsent) {
     PlanKey k = key(head_dim, head_dim, 32768);
     k.family.gqa_ratio = gqa_ratio;
     k.family.keep = expr::Ref::parse(keep);
+    k.family.bias = bias;
     const codegen::ForwardTunables config = config_zero(k, arch);
     CHECK(codegen::why_unfit(config, k.family, arch).value_or("") == "");
     const tuner::SearchSpace space;
@@ -238,6 +240,8 @@ TEST_CASE("on Hopper tiles do not cross the blocks by which a keep expression re
   CHECK(tile(128, 8, "keep i0[b, g, i // 64, j // 64] > 0; int32") ==
         "wgmma q128 pack_gqa kv64 s2");
   CHECK(tile(128, 8, "keep i0[b, h, i // 64, j // 64] > 0; int32") == "wgmma q64 kv64 s2");
+  CHECK(tile(128, 8, "keep i0[b, g, i // 64, j // 64] > 0; int32", Extent::kPerPair) ==
+        "wgmma q64 kv64 s2");
 }
 
 TEST_CASE("configuration 0 belongs to the family's problems") {

@@ -120,11 +120,10 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int shared_bytes() const { return maxima_offset() + maxima_bytes(); }
   // Of a thread: scores, output and sums, and two sets of probabilities.
   ATTNJIT_CONSTEXPR int fragment_registers() const { return block_kv + summed_columns() / 2; }
-  // Whether an SM has room for two thread blocks. ptxas gives each thread 128 registers then, those
-  // of the launch, whatever setmaxnreg claims.
+  // Whether an SM has room for two thread blocks, asked with min_blocks 2. ptxas then gives each
+  // thread the 128 registers of the launch, whatever setmaxnreg claims.
   ATTNJIT_CONSTEXPR bool has_small_tile() const {
-    return consumers() == 1 && fragment_registers() <= 100 &&
-           shared_bytes() <= (228 / 2 - 1) * 1024;
+    return consumers() == 1 && fragment_registers() <= 100 && shared_bytes() <= max_shared_bytes();
   }
 };
 
