@@ -1,135 +1,26 @@
-"""Functions that have the signatures of flash-dmattn and cuEquivariance, and what flash_attn_func has beyond
-FlashAttention's: on CPU tensors against formulas of PyTorch's operations, on a GPU against these libraries."""
-
-import inspect
-import random
+"""triangle_attention and attention_pair_bias: on CPU tensors against formulas of PyTorch's operations, on a GPU against
+cuEquivariance."""
 
 import pytest
 import torch
 
 import attnjit
 
+from named_doors import (
+    assert_close_in_norm,
+    assert_same,
+    assert_same_compiled,
+    assert_same_gradients,
+    attend,
+    compare,
+    leaf,
+    on_gpu,
+    parameters,
+)
+
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
-B, H, HKV, LQ, LK, D, DV = 2, 4, 2, 5, 7, 8, 16
-
-
-def leaf(*shape):
-    return torch.randn(shape, requires_grad=True)
-
-
-def attend(q, k, v, mask=None, bias=None, scale=None, cap=None):
-    """(out, lse, largest scores) of heads before rows; mask and bias have a plane for each head of k or of q, or one.
-    Rows that keep no key give 0, -inf, -inf."""
-    per_head = lambda t: t if t.shape[-3] == 1 else t.repeat_interleave(q.shape[-3] // t.shape[-3], -3)
-    scores = (q.shape[-1] ** -0.5 if scale is None else scale) * (q @ per_head(k).transpose(-1, -2))
-    if cap is not None:
-        scores = cap * (scores / cap).tanh()
-    if bias is not None:
-        scores = scores + per_head(bias)
-    keep = torch.ones_like(scores, dtype=torch.bool)
-    if mask is not None:
-        keep = keep & per_head(mask)
-    alive = keep.any(-1)
-    scores = scores.masked_fill(~keep & alive[..., None], -torch.inf)
-    out = scores.softmax(-1) @ per_head(v) * alive[..., None]
-    dead = lambda t: t.masked_fill(~alive, -torch.inf)
-    return out, dead(scores.logsumexp(-1)), dead(scores.amax(-1))
-
-
-def bottom_right(rows, keys):
-    return torch.ones(rows, keys, dtype=torch.bool).tril(keys - rows)
-
-
-def assert_same(found, expected, atol=1e-5):
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=atol)
-
-
-def assert_same_gradients(found, expected, leaves):
-    """Of pairs of results, weighted at random; of an lse, the part that is finite."""
-    losses = [0.0, 0.0]
-    for pair in zip(found, expected, strict=True):
-        weights = torch.randn_like(pair[0])
-        for which, result in enumerate(pair):
-            losses[which] = losses[which] + (torch.where(result.isfinite(), result, 0.0) * weights).sum()
-    assert_same(*(torch.autograd.grad(loss, leaves) for loss in losses), atol=2e-4)
-
-
-def sequence_major(*tensors):
-    return [t.transpose(1, 2) for t in tensors]
-
-
-def operands(seed):
-    """A mask and a bias of random broadcasts, a dead row among them."""
-    choose = random.Random(seed)
-    shape = lambda: tuple(choose.choice(sizes) for sizes in ((B, 1), (H, HKV, 1), (LQ, 1), (LK, 1)))
-    torch.manual_seed(seed)
-    mask = torch.rand(shape()) > 0.3
-    mask[0, 0, 0] = False
-    return mask, leaf(*shape())
-
-
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("seed", range(12))
-def test_flash_dmattn_func(seed, is_causal):
-    mask, bias = operands(seed)
-    q, k, v = leaf(B, H, LQ, D), leaf(B, HKV, LK, D), leaf(B, HKV, LK, DV)
-    out, lse, probabilities = attnjit.flash_dmattn_func(
-        *sequence_major(q, k, v), mask, bias, 0.4, is_causal, return_attn_probs=True
-    )
-    keep = mask & bottom_right(LQ, LK) if is_causal else mask
-    expected = attend(q, k, v, keep, bias, 0.4)[:2]
-    found = out.transpose(1, 2), lse
-    assert probabilities is None and out.shape == (B, LQ, H, DV)
-    assert_same(found, expected)
-    assert_same_gradients(found, expected, (q, k, v, bias))
-
-
-def test_options_of_flash_dmattn_func():
-    q, k, v = leaf(B, H, LQ, D), leaf(B, HKV, LK, D), leaf(B, HKV, LK, DV)
-    tensors = sequence_major(q, k, v)
-    call = lambda **options: attnjit.flash_dmattn_func(*tensors, **options).transpose(1, 2)
-    assert_same(call(), attend(q, k, v)[0])
-    assert_same(call(softmax_scale=0.3), attend(q, k, v, scale=0.3)[0])
-    assert_same(call(scale=0.3), attend(q, k, v, scale=0.3)[0])
-    assert_same(call(scale=0.3, softmax_scale=0.3), attend(q, k, v, scale=0.3)[0])
-    bias = leaf(1, 1, LQ, LK)
-    assert_same(call(softcap=0.5, attn_bias=bias), attend(q, k, v, bias=bias, cap=0.5)[0])
-    mask = torch.rand(B, HKV, LQ, LK) > 0.3
-    assert_same(call(attn_mask=attnjit.prepare_mask(mask, backward=True)), attend(q, k, v, mask)[0])
-    with pytest.raises(ValueError, match="scale: it is 0.2 and softmax_scale 0.3"):
-        call(scale=0.2, softmax_scale=0.3)
-
-
-@pytest.mark.parametrize(("asked", "passed"), [(None, False), (False, False), (True, True)])
-def test_flash_dmattn_func_obeys_its_own_deterministic(asked, passed, monkeypatch):
-    from attnjit import _dispatch
-
-    seen, backward = [], _dispatch.backward
-    monkeypatch.setattr(_dispatch, "backward", lambda *a: seen.append(a[11]) or backward(*a))
-    torch.use_deterministic_algorithms(True)
-    try:
-        q = leaf(B, LQ, H, D)
-        attnjit.flash_dmattn_func(q, q, q, deterministic=asked).sum().backward()
-    finally:
-        torch.use_deterministic_algorithms(False)
-    assert seen == [passed]
-
-
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("seed", range(6))
-def test_mask_and_bias_of_flash_attn_func(seed, is_causal):
-    mask, bias = operands(seed)
-    q, k, v = leaf(B, H, LQ, D), leaf(B, HKV, LK, D), leaf(B, HKV, LK, DV)
-    out = attnjit.flash_attn_func(*sequence_major(q, k, v), causal=is_causal, mask=mask, bias=bias)
-    keep = mask & bottom_right(LQ, LK) if is_causal else mask
-    expected = attend(q, k, v, keep, bias)[:1]
-    found = (out.transpose(1, 2),)
-    assert_same(found, expected)
-    assert_same_gradients(found, expected, (q, k, v, bias))
-
-
-N = 3
+H, LQ, LK, D, N = 4, 5, 7, 8, 3
 
 
 def triangle(batch):
@@ -329,67 +220,16 @@ def test_what_attention_pair_bias_refuses():
 
 
 def test_compiled_code():
-    """Each function as one graph."""
     *tensors, mask = triangle(2)
-    call = pair_bias_call(2, 2)
-    q, k, v = (t.flatten(0, 1).transpose(1, 2) for t in tensors[:3])
-    for function, arguments, named in (
-        (attnjit.triangle_attention, (*tensors, mask), {"return_aux": True}),
-        (attnjit.attention_pair_bias, (), call | {"mask": torch.ones(2, LQ), "return_z_proj": True}),
-        (attnjit.flash_dmattn_func, (q, k, v, mask.flatten(0, 1)), {"return_attn_probs": True}),
-    ):
-        compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-        found, expected = (f(*arguments, **named) for f in (compiled, function))
-        assert_same([t for t in found if t is not None], [t for t in expected if t is not None])
-
-
-def parameters(function):
-    """Names, kinds and defaults, in order."""
-    return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
+    assert_same_compiled(attnjit.triangle_attention, (*tensors, mask), {"return_aux": True})
+    call = pair_bias_call(2, 2) | {"mask": torch.ones(2, LQ), "return_z_proj": True}
+    assert_same_compiled(attnjit.attention_pair_bias, (), call)
 
 
 @pytest.mark.parametrize("name", ["triangle_attention", "attention_pair_bias"])
 def test_signatures_of_cuequivariance(name):
     theirs = pytest.importorskip("cuequivariance_torch")
     assert parameters(getattr(attnjit, name)) == parameters(getattr(theirs, name))
-
-
-def on_gpu(dtype, *tensors):
-    return [t.detach().cuda().to(dtype).requires_grad_() for t in tensors]
-
-
-def assert_close_in_norm(found, expected):
-    """Of 16-bit arithmetic in another order."""
-    assert found.dtype == expected.dtype and found.shape == expected.shape
-    assert (found.float() - expected.float()).norm() <= 0.05 * expected.float().norm()
-
-
-def compare(ours, theirs, leaves):
-    """Outputs, and the gradients of both."""
-    assert_close_in_norm(ours, theirs)
-    weights = torch.randn_like(ours)
-    gradients = (torch.autograd.grad(out, leaves, weights, retain_graph=True) for out in (ours, theirs))
-    for found, expected in zip(*gradients, strict=True):
-        assert_close_in_norm(found, expected)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("heads", [1, 2, 4])
-def test_flash_dmattn_func_agrees_with_flash_dmattn(heads, is_causal):
-    theirs = pytest.importorskip("flash_dmattn")
-    if not theirs.CUDA_AVAILABLE:
-        pytest.skip("flash_dmattn has no kernels here")
-    torch.manual_seed(0)
-    q, k, v = on_gpu(torch.bfloat16, leaf(2, 130, 4, 64), leaf(2, 200, 2, 64), leaf(2, 200, 2, 64))
-    (bias,) = on_gpu(torch.bfloat16, leaf(2, heads, 130, 200))
-    mask = torch.rand(1, heads, 130, 200, device="cuda") > 0.3
-    assert parameters(theirs.flash_dmattn_func) == parameters(attnjit.flash_dmattn_func)[:-1]
-    ours, expected = (
-        f(q, k, v, mask, bias, is_causal=is_causal)
-        for f in (attnjit.flash_dmattn_func, theirs.flash_dmattn_func)
-    )
-    compare(ours, expected, (q, k, v, bias))
 
 
 @pytest.mark.gpu
