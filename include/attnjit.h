@@ -73,6 +73,29 @@ typedef struct attnjit_prepared_mask {
    attnjit_expression_create() makes it; it is valid as long as the process, and is not freed. */
 typedef struct attnjit_expression attnjit_expression;
 
+/* The blocks of keys that each block of rows attends to: lists on the device, which kernels read.
+   Block r has the rows from r * block_q on, of a batch element or packed sequence, block c the keys
+   from c * block_kv on. A list is a set: order and repetition make no difference. An index outside
+   0 ... blocks - 1 names no block, and a count is clamped to 0 ... n. Pairs of a row and a key in
+   no listed block are dropped. */
+typedef struct attnjit_block_lists {
+  size_t struct_size;
+  int64_t block_q;  /* rows of a block, 1 or more; multiples of 64 are fast */
+  int64_t block_kv; /* keys of a block, the same */
+  /* [B|1, Hq|Hkv|1, row blocks, n], int32: the blocks of keys of each block of rows. There are
+     ceil(Lq / block_q) blocks of rows; of packed sequences any number, past which rows are
+     dropped. */
+  attnjit_tensor indices;
+  attnjit_tensor counts; /* [B|1, Hq|Hkv|1, row blocks, 1], int32: entries of each list in use */
+  /* Both null, or further lists of blocks inside which the keep expression is not looked at. The n
+     of their indices may differ. */
+  const attnjit_tensor* full_indices;
+  const attnjit_tensor* full_counts;
+  /* Blocks of keys; keys past them are dropped. 0: ceil(Lk / block_kv), which of packed sequences
+     counts the keys of all; other numbers are for packed sequences. */
+  int64_t num_kv_blocks;
+} attnjit_block_lists;
+
 /* A tensor that expressions read by its name. */
 typedef struct attnjit_operand {
   size_t struct_size;
@@ -148,6 +171,7 @@ typedef struct attnjit_forward_args {
      added to i and to j, and off to match; -2^29 to 2^29. */
   int64_t row_offset;
   int64_t key_offset;
+  const attnjit_block_lists* blocks; /* null, or pairs of blocks in no list are dropped */
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias and the sinks. The
@@ -235,6 +259,8 @@ typedef struct attnjit_counters {
   { .struct_size = sizeof(attnjit_merge_lse_args) }
 #define ATTNJIT_PREPARE_MASK_ARGS_INIT \
   { .struct_size = sizeof(attnjit_prepare_mask_args) }
+#define ATTNJIT_BLOCK_LISTS_INIT \
+  { .struct_size = sizeof(attnjit_block_lists) }
 #define ATTNJIT_OPERAND_INIT \
   { .struct_size = sizeof(attnjit_operand) }
 #define ATTNJIT_CONTEXT_OPTIONS_INIT \

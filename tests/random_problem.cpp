@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <span>
+#include <string>
 
 #include "instance/sequences.hpp"
 
@@ -206,6 +207,19 @@ void choose_query_size(std::uint64_t index, ProblemSpec& spec) {
   spec.query_stddev = spec.dtype == DType::kFloat16 ? std::min(size, 1e3) : size;
 }
 
+// In one problem of eight, blocks of rows have lists of blocks of keys, some of them faulty.
+void choose_blocks(std::uint64_t index, ProblemSpec& spec) {
+  constexpr std::array<const char*, 4> kShares = {"random:0.3", "faulty:0.3", "faulty:0.2+0.2",
+                                                  "random:0.05"};
+  constexpr std::array<const char*, 6> kSizes = {"/64",     "/128",   "/128x64",
+                                                 "/64x192", "/32x16", "/5x100"};
+  constexpr std::array<const char*, 5> kAxes = {"", "/bg", "/1h", "/b1", "/11"};
+  Dice dice(index + 0xb10c);
+  if (!dice.chance(1.0 / 8)) return;
+  spec.blocks = std::string(dice.pick(kShares)) + dice.pick(kSizes) + dice.pick(kAxes);
+  if (dice.chance(0.5)) spec.keep = dice.chance(0.5) ? "j % 5 != i % 4" : "j <= i + 20";
+}
+
 void choose_slopes(Dice& dice, ProblemSpec& spec) {
   if (!dice.chance(0.25)) return;
   spec.alibi = dice.chance(0.5) ? "h" : "bh";
@@ -236,6 +250,7 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   choose_pages(spec.seed, spec);
   choose_prepared_mask(spec.seed, spec);
   choose_query_size(spec.seed, spec);
+  choose_blocks(spec.seed, spec);
   spec.use_sink = dice.chance(0.25);
   if (spec.use_sink && dice.chance(0.4)) spec.sink_dtype = DType::kFloat32;
   if (spec.use_sink && dice.chance(0.3)) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 
+#include "attnjit/block_lists.hpp"
 #include "attnjit/expression.hpp"
 #include "attnjit/prepared_mask.hpp"
 #include "attnjit/tensor.hpp"
@@ -85,6 +86,7 @@ struct ForwardArgs : ScoreOptions {
   /// true where a row keeps a key, beside mask, band and lengths: docs/reference/expressions.md.
   Expression score, keep;
   std::span<const Operand> operands;  ///< that the expressions name; each of them reads some
+  std::optional<BlockLists> blocks;   ///< pairs of other blocks are dropped
 };
 
 }  // namespace attnjit

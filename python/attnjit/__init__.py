@@ -18,6 +18,7 @@ from . import _native
 if TYPE_CHECKING:
     from ._attention import attention
     from ._backward import Gradients, attention_backward
+    from ._block_lists import BlockLists
     from ._flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     from ._flash_dmattn import flash_dmattn_func
     from ._merge_lse import merge_lse
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __version__ = _native.version()
 __all__ = [
+    "BlockLists",
     "Gradients",
     "PreparedMask",
     "attention",
@@ -60,6 +62,7 @@ _HOMES = {
     "flex_attention": ".flex._attention",
     "Gradients": "._backward",
     "merge_lse": "._merge_lse",
+    "BlockLists": "._block_lists",
     "PreparedMask": "._prepared_mask",
     "prepare_mask": "._prepared_mask",
     "sdpa": "._sdpa",

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ._autograd import attend
 from ._batch_axes import attend_any_rank
+from ._block_lists import BlockLists, checked
 from ._call import Operands
 from ._expressions import said
 from ._prepared_mask import PreparedMask, unpacked
@@ -95,6 +96,7 @@ def refuse_what_is_no_tensor(required, optional) -> None:
 def arguments_of(
     q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
     seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands, row_offset, key_offset,
+    blocks=None,
 ) -> tuple[Tensor, Tensor, Tensor, Operands, Scalars, tuple[int, ...] | None]:  # fmt: skip
     """(q, k, v, operands, scalars, batch axes of a prepared mask) of the arguments of `attention`. Raises what is wrong
     with them, as far as it does not depend on shapes."""
@@ -113,12 +115,19 @@ def arguments_of(
         raise ValueError(f"q: it has {q.dim()} axes; packed sequences lie in (1, head, sequence, feature)")
     if q.dim() != 4 and (block_table is not None or tail_mask is not None):
         raise ValueError(f"q: it has {q.dim()} axes; block_table and tail_mask are for one batch axis")
+    lists, block_sizes = checked(blocks)
+    if q.dim() != 4 and blocks is not None:
+        raise ValueError(f"q: it has {q.dim()} axes; blocks are for one batch axis")
     if q.dim() == 4 and mask_axes is not None:
         raise ValueError(f"mask: it was prepared with {len(mask_axes)} batch axes; q has one")
     read = None
     if score is not None or keep is not None or operands is not None:
         scalars, read = said(scalars, score, keep, operands, q.device, row_offset, key_offset)
-    tensors = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, read=read, **lengths)
+    if blocks is not None:
+        scalars = scalars._replace(block_sizes=block_sizes)
+    tensors = Operands(
+        mask, bias, sink, alibi_slopes, *lengths.values(), tail_mask, *lists, read
+    )
     return q, k, v, tensors, scalars, mask_axes
 
 
@@ -148,6 +157,7 @@ def attention(
     operands: Mapping[str, Tensor | float] | None = None,
     row_offset: int = 0,
     key_offset: int = 0,
+    blocks: BlockLists | None = None,
     return_lse: bool = False,
     return_row_max: bool = False,
     return_max_logits: bool = False,
@@ -199,6 +209,8 @@ def attention(
             they require them.
         row_offset, key_offset: the places of q's and k's rows in a whole of which they are a part, as of a chunk of
             a prompt: added to i and j of both, and off to match, unless these name row_offset or key_offset.
+        blocks: `BlockLists`, the blocks of keys that each block of rows attends to: pairs in no listed block are
+            dropped, and everything else holds inside the blocks.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
         return_row_max: also return the largest score of each row over its kept keys, scaled, capped and with its
@@ -225,7 +237,7 @@ def attention(
         q, k, v, tensors, scalars, mask_axes = arguments_of(
             q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap,
             seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands,
-            row_offset, key_offset,
+            row_offset, key_offset, blocks,
         )  # fmt: skip
         wanted = (return_lse, return_row_max, return_max_logits)
         options = (tensors, scalars, None, deterministic, wanted)

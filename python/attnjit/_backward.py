@@ -9,6 +9,7 @@ from torch import Tensor
 from . import _dispatch
 from ._attention import Diagonal, arguments_of, refuse_what_is_no_tensor
 from ._batch_axes import flattened
+from ._block_lists import BlockLists
 from ._call import Operands
 from ._prepared_mask import PreparedMask, unpacked
 from ._scalars import Scalars
@@ -112,6 +113,7 @@ def attention_backward(
     operands: Mapping[str, Tensor | float] | None = None,
     row_offset: int = 0,
     key_offset: int = 0,
+    blocks: BlockLists | None = None,
     return_dbias: bool = False,
     return_dsink: bool = False,
     return_doperands: Collection[str] = (),
@@ -128,7 +130,8 @@ def attention_backward(
         dout: (B, Hq, Lq, Dv), q's dtype: the gradient of the loss by out. Of a row that keeps no key it is not read.
         dlse: (B, Hq, Lq) fp32: that by lse; None where nothing depends on lse.
         mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
-        seqlens_kv, cu_seqlens_q, cu_seqlens_kv, score, keep, operands, row_offset, key_offset: those of the forward,
+        seqlens_kv, cu_seqlens_q, cu_seqlens_kv, score, keep, operands, row_offset, key_offset, blocks: those of the
+            forward,
             as `attnjit.attention` takes them; a prepared mask is one for a backward. There is no backward with a
             block_table or a tail_mask.
         return_dbias: also compute the gradient of the bias.
@@ -161,6 +164,7 @@ def attention_backward(
     *call, mask_axes = arguments_of(
         q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
         seqlens_kv, cu_seqlens_q, cu_seqlens_kv, None, None, score, keep, operands, row_offset, key_offset,
+        blocks,
     )  # fmt: skip
     wanted = _Wanted(return_dbias, return_dsink, return_doperands)
     _check_wanted(wanted, *call[3:])

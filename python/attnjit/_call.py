@@ -44,6 +44,10 @@ class Operands(NamedTuple):
     cu_seqlens_kv: Tensor | None = None
     block_table: Tensor | None = None
     tail_mask: Tensor | None = None
+    block_indices: Tensor | None = None  # those of BlockLists
+    block_counts: Tensor | None = None
+    full_block_indices: Tensor | None = None
+    full_block_counts: Tensor | None = None
     read: tuple[Tensor, ...] | None = None  # by expressions, in the order of Scalars.operand_names
 
     def flat(self) -> tuple[Tensor | None, ...]:

@@ -23,9 +23,10 @@ class Scalars(NamedTuple):
     operand_names: tuple[str, ...] = ()  # of the tensors that they read
     row_offset: int = 0  # added to i and j of expressions
     key_offset: int = 0
+    block_sizes: tuple[int, int, int] | None = None  # rows and keys of a listed block, and blocks of keys or 0
 
 
 SCHEMA_TYPES = Scalars(
     "float?", "bool", "int", "SymInt", "SymInt", "float", "SymInt", "SymInt[]?", "SymInt[]?",
-    "str?", "str?", "str[]", "SymInt", "SymInt",
+    "str?", "str?", "str[]", "SymInt", "SymInt", "SymInt[]?",
 )  # fmt: skip

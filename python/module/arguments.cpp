@@ -184,6 +184,7 @@ ForwardCall::ForwardCall(Arguments& arguments, Shared& state)
     tail_mask_ = broadcast(read(tail, "tail_mask"), "tail_mask");
     args_.tail_mask = &tail_mask_;
   }
+  read_blocks(arguments);
   PyObject* const operands = arguments.next();
   set_mask(mask, set_scalars(arguments.next(), operands, state));
 }
@@ -202,6 +203,48 @@ void ForwardCall::set_block_table(PyObject* object) {
   args_.block_table = static_cast<const std::int32_t*>(table.data);
   args_.max_pages = table.shape[1];
   args_.block_table_stride = batch <= 1 ? table.shape[1] : table.strides[0];
+}
+
+void ForwardCall::read_blocks(Arguments& arguments) {
+  const auto lists = [&](PyObject* object, const char* name, int axes) {
+    const DeviceTensor tensor = read(object, name);
+    if (!is(tensor.dtype, dlpack::kInt, 32)) raise_dtype(name, tensor.dtype, "int32");
+    if (tensor.ndim != axes) {
+      raise(PyExc_ValueError, "%s: it has %d axes; expected %d", name, tensor.ndim, axes);
+    }
+    attnjit_tensor result{tensor.data, ATTNJIT_INT32, {1, 1, 1, 1}, {0, 0, 0, 0}};
+    std::copy_n(tensor.shape, axes, result.shape);
+    std::copy_n(tensor.strides, axes, result.strides);
+    return result;
+  };
+  PyObject* const indices = arguments.next();
+  PyObject* const counts = arguments.next();
+  PyObject* const full_indices = arguments.next();
+  PyObject* const full_counts = arguments.next();
+  if (is_none(indices) && is_none(counts)) return;
+  blocks_.indices = lists(indices, "blocks.indices", kAxes);
+  blocks_.counts = lists(counts, "blocks.counts", kAxes - 1);
+  if (!is_none(full_indices)) {
+    full_block_indices_ = lists(full_indices, "blocks.full_indices", kAxes);
+    blocks_.full_indices = &full_block_indices_;
+  }
+  if (!is_none(full_counts)) {
+    full_block_counts_ = lists(full_counts, "blocks.full_counts", kAxes - 1);
+    blocks_.full_counts = &full_block_counts_;
+  }
+  args_.blocks = &blocks_;
+}
+
+void ForwardCall::set_block_sizes(PyObject* sizes) {
+  if (is_none(sizes)) return;
+  const Object numbers = checked(PySequence_Tuple(sizes));
+  long long rows = 0, keys = 0, num_kv_blocks = 0;
+  if (PyArg_ParseTuple(numbers.get(), "LLL", &rows, &keys, &num_kv_blocks) == 0) {
+    throw PythonError{};
+  }
+  blocks_.block_q = rows;
+  blocks_.block_kv = keys;
+  blocks_.num_kv_blocks = num_kv_blocks;
 }
 
 void ForwardCall::set_mask(PyObject* mask, PyObject* prepared) {
@@ -230,6 +273,7 @@ PyObject* ForwardCall::set_scalars(PyObject* scalars, PyObject* operands, Shared
   const char* score = nullptr;
   const char* keep = nullptr;
   PyObject* operand_names = nullptr;
+  PyObject* block_sizes = nullptr;
   int causal = 0;
   int diagonal = 0;
   long long left = 0;
@@ -238,12 +282,13 @@ PyObject* ForwardCall::set_scalars(PyObject* scalars, PyObject* operands, Shared
   long long row_offset = 0;
   long long key_offset = 0;
   if (!PyTuple_Check(scalars)) raise(PyExc_TypeError, "scalars: expected a tuple, not %R", scalars);
-  if (PyArg_ParseTuple(scalars, "OpiLLfLOOzzOLL", &scale, &causal, &diagonal, &left, &right,
+  if (PyArg_ParseTuple(scalars, "OpiLLfLOOzzOLLO", &scale, &causal, &diagonal, &left, &right,
                        &args_.softcap, &diagonal_offset, &prepared, &orders, &score, &keep,
-                       &operand_names, &row_offset, &key_offset) == 0) {
+                       &operand_names, &row_offset, &key_offset, &block_sizes) == 0) {
     throw PythonError{};
   }
   set_orders(orders);
+  set_block_sizes(block_sizes);
   set_operands(operand_names, operands);
   args_.score = expression(state, score);
   args_.keep = expression(state, keep);

@@ -102,13 +102,16 @@ expressions = {
     "score": "s + rel[h, j]",
     "keep": "doc[b, i] == doc[b, j] || all",
     "names": ("rel", "doc", "all"),
+    "block_sizes": (16, 8, 0),
 }
 said = INPUTS | {
     "read": [
         FakeTensor(0x8600, (8, 24), FLOAT32, strides=(1, 8)),
         FakeTensor(0x8700, (2, 24), INT32),
         FakeTensor(0x8800, (), BOOL),
-    ]
+    ],
+    "block_indices": FakeTensor(0x8A00, (2, 8, 1, 1), INT32),
+    "block_counts": FakeTensor(0x8B00, (2, 8, 1), INT32),
 }
 memory = FakeTensor(0x5800, (24,), UINT8)
 packed_results = RESULTS | {"out": FakeTensor(0x4000, (1, *OUT.shape[1:]))}

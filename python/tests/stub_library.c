@@ -50,6 +50,15 @@ static void add_forward(const attnjit_forward_args* a) {
     add("orders=%lld,%lld,%lld,%lld ", (long long)a->mask_inner, (long long)a->mask_cycle,
         (long long)a->bias_inner, (long long)a->bias_cycle);
   }
+  if (a->blocks != NULL) {
+    const attnjit_block_lists* const b = a->blocks;
+    add("blocks=%lld,%lld,%lld ", (long long)b->block_q, (long long)b->block_kv,
+        (long long)b->num_kv_blocks);
+    add_tensor("listed", &b->indices);
+    add_tensor("counts", &b->counts);
+    add_tensor("full", b->full_indices);
+    add_tensor("full_counts", b->full_counts);
+  }
   if (a->score != NULL) add("score=%s ", (const char*)a->score);
   if (a->keep != NULL) add("keep=%s ", (const char*)a->keep);
   for (int64_t n = 0; n < a->num_operands; ++n) {

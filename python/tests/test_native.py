@@ -44,6 +44,10 @@ INPUTS = {
     "cu_seqlens_kv": None,
     "block_table": None,
     "tail_mask": None,
+    "block_indices": None,
+    "block_counts": None,
+    "full_block_indices": None,
+    "full_block_counts": None,
     "read": None,
 }
 SCALARS = {
@@ -61,6 +65,7 @@ SCALARS = {
     "names": (),
     "row_offset": 0,
     "key_offset": 0,
+    "block_sizes": None,
 }
 RESULTS = {"out": OUT, "lse": None, "row_max": None, "max_logits": None, "stream": None}
 MERGE = {
@@ -163,6 +168,28 @@ def operands(**tensors):
             "seqlens_kv: null with block_table",
         ),
         (
+            {"block_indices": FakeTensor(0x1000, (2, 8, 1, 1)), "block_counts": FakeTensor(0x1000, (2, 8, 1), INT32)},
+            TypeError,
+            "blocks.indices: dtype is bfloat16; expected int32",
+        ),
+        (
+            {
+                "block_indices": FakeTensor(0x1000, (2, 8, 1, 1), INT32),
+                "block_counts": FakeTensor(0x1000, (2, 8, 1, 1), INT32),
+            },
+            ValueError,
+            "blocks.counts: it has 4 axes; expected 3",
+        ),
+        (
+            {
+                "block_indices": FakeTensor(0x1000, (2, 8, 2, 1), INT32),
+                "block_counts": FakeTensor(0x1000, (2, 8, 2), INT32),
+                "block_sizes": (16, 8, 0),
+            },
+            ValueError,
+            "blocks.indices: axis of row blocks is 2; expected 1",
+        ),
+        (
             {"tail_mask": FakeTensor(0x1000, (8, 16), BOOL)},
             ValueError,
             "tail_mask: sequence axis is 8; expected 16",
@@ -212,7 +239,7 @@ def operands(**tensors):
         ({"v": 3}, TypeError, "v: expected a tensor .* not <class 'int'>"),
         ({"v": (1, 2)}, TypeError, "takes exactly 7 arguments"),
         ({"scalars": None}, TypeError, "scalars: expected a tuple, not None"),
-        ({"scalars": (None, False)}, TypeError, "takes exactly 14 arguments"),
+        ({"scalars": (None, False)}, TypeError, "takes exactly 15 arguments"),
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"orders": (1, 0)}, TypeError, "takes exactly 4 arguments"),
         ({"scale": "half"}, TypeError, "real number"),
@@ -248,7 +275,7 @@ def operands(**tensors):
         ({"names": ("n", "m"), "read": (Q,)}, ValueError, "operands: 2 names and 1 tensors"),
         ({"names": (3,), "read": (Q,)}, TypeError, "bad argument type|str"),
         ({"read": 3}, TypeError, "int"),
-        ({"more": None}, TypeError, "expected 21 arguments, not 22"),
+        ({"more": None}, TypeError, "expected 25 arguments, not 26"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -482,6 +509,7 @@ def test_the_arguments_that_the_library_gets():
     given = no_arrays + "orders=3,1,2,4 prepared=0x5800:1,8,16,24:1 "
     assert prepared == f"ValueError: {q}{k}{v}{out}{given}stream=0x5000 workspace=(nil):0"
     texts = (
+        "blocks=16,8,0 listed=0x8a00:4,2/8,8/1,1/1,1/1 counts=0x8b00:4,2/8,8/1,1/1,1/0 "
         "score=s + rel[h, j] keep=doc[b, i] == doc[b, j] || all rank=2 rel=0x8600:2,8/1,24/8,1/0,1/0 "
         "rank=2 doc=0x8700:4,2/24,24/1,1/0,1/0 rank=0 all=0x8800:3,1/0,1/0,1/0,1/0 "
     )

@@ -6,6 +6,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
+#include "attnjit/prepass/block_lists_config.h"
 #include "attnjit/prepass/clear_count_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
@@ -25,6 +26,11 @@ constexpr auto fields(const MaskToBitsConfig*) {
 
 constexpr auto fields(const OperandRangesConfig*) {
   using C = OperandRangesConfig;
+  return base::fields_of<C>(base::Field{"num_warps", &C::num_warps});
+}
+
+constexpr auto fields(const BlockListsConfig*) {
+  using C = BlockListsConfig;
   return base::fields_of<C>(base::Field{"num_warps", &C::num_warps});
 }
 

@@ -33,6 +33,11 @@ std::optional<kernel::OperandRangesConfig> operand_ranges_config(
   return kernel::OperandRangesConfig{.num_warps = 8};
 }
 
+std::optional<kernel::BlockListsConfig> block_lists_config(const Family& family) {
+  if (!family.blocks) return std::nullopt;
+  return kernel::BlockListsConfig{.num_warps = 4};
+}
+
 std::optional<kernel::ClearCountConfig> clear_count_config(const ForwardFacts& forward,
                                                            bool has_prepass) {
   if (!forward.plans_work || has_prepass) return std::nullopt;

@@ -8,6 +8,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
+#include "attnjit/prepass/block_lists_config.h"
 #include "attnjit/prepass/clear_count_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
@@ -29,6 +30,8 @@ kernel::MaskToBitsConfig mask_to_bits_config(const problem::MaskKey& key);
 /// The prepass that finds the ranges of operands of a keep expression; none where `axes` is empty.
 std::optional<kernel::OperandRangesConfig> operand_ranges_config(
     const std::vector<RangedAxis>& axes);
+/// The prepass that turns lists of blocks into operands of the keep expression; none without lists.
+std::optional<kernel::BlockListsConfig> block_lists_config(const problem::Family& family);
 /// The prepass that clears the counter of work that a forward takes; none where it counts none, or
 /// another prepass clears it.
 std::optional<kernel::ClearCountConfig> clear_count_config(const ForwardFacts& forward,

@@ -57,6 +57,11 @@ Source render_operand_ranges(const kernel::OperandRangesConfig& config,
                 fmt::format("operand_ranges | w{}", config.num_warps), config, kThreads, templates);
 }
 
+Source render_block_lists(const kernel::BlockListsConfig& config, const TemplateSet& templates) {
+  return render({"block_lists", "prepass/block_lists.cuh", "block_lists", "BlockLists"},
+                fmt::format("block_lists | w{}", config.num_warps), config, kThreads, templates);
+}
+
 Source render_operand_sums(const kernel::OperandSumConfig& config, const TemplateSet& templates) {
   return render({"operand_sums", "backward/operand_sum.cuh", "operand_sums", "OperandSum"},
                 fmt::format("operand_sums | w{}", config.num_warps), config, kThreads, templates);

@@ -32,6 +32,7 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
   add_array(memory, "live rows", dkv.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "row bf16x3", values.dkv.row_bf16x3, rows * (kernel::kRowBf16x3Bytes / 4),
             kFloatBytes, TensorRole::kOutput);
+  add_block_lists(memory, values.block_lists, problem.forward);
   add_operand_ranges(memory, plan, values.operand_ranges, problem.forward);
   add_array(memory, "sums of rows of dS", values.preprocess.ds_rows, rows, kFloatBytes,
             TensorRole::kOutput);

@@ -35,6 +35,7 @@ void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const 
     add_bit_mask(memory, problem.mask, launch::mask_layout(*plan.mask_to_bits, problem),
                  values.mask_to_bits.words, TensorRole::kOutput);
   }
+  add_block_lists(memory, values.block_lists, problem);
   add_operand_ranges(memory, plan, values.operand_ranges, problem);
   if (values.forward.work_taken != nullptr) {
     add_array(memory, "work taken", values.forward.work_taken, 1, sizeof(kernel::uint32),

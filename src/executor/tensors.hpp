@@ -12,6 +12,7 @@
 
 #include "attnjit/forward.hpp"
 #include "executor/global_memory.hpp"
+#include "launch/block_lists.hpp"
 #include "launch/forward_plan_spec.hpp"
 #include "launch/mask_plan.hpp"
 #include "launch/operand_ranges.hpp"
@@ -72,6 +73,15 @@ void add_operand_ranges(GlobalMemory& memory, const Plan& plan,
             layout.ranges * kernel::kRangeElements, sizeof(kernel::int32), TensorRole::kOutput);
 }
 
+/// The bytes that a prepass makes of lists of blocks: zeros first, then marks.
+inline void add_block_lists(GlobalMemory& memory, const kernel::BlockListsParams& prepass,
+                            const problem::Problem& problem) {
+  const std::int64_t bytes = launch::block_lists_layout(problem).bytes;
+  if (bytes > 0) {
+    add_array(memory, "listed blocks", prepass.kinds[0].listed, bytes, 1, TensorRole::kReused);
+  }
+}
+
 /// Batch elements or packed sequences.
 inline std::int64_t num_elements(const ForwardArgs& args) {
   return args.cu_seqlens_q != nullptr ? args.num_sequences : args.q.shape[0];
@@ -88,6 +98,9 @@ void add_tensors(GlobalMemory& memory, const Args& args,
     if constexpr (std::same_as<Member, Tensor>) add_tensor(memory, name, member, role);
     if constexpr (std::same_as<Member, std::optional<Tensor>>) {
       if (member) add_tensor(memory, name, *member, role);
+    }
+    if constexpr (std::same_as<Member, std::optional<BlockLists>>) {
+      if (member) add_tensors(memory, *member, {});
     }
     if constexpr (std::same_as<Member, std::span<const Tensor>>) {
       for (const Tensor& tensor : member) {

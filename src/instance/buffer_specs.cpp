@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attnjit/error.hpp"
+#include "instance/blocks_spec.hpp"
 
 namespace attnjit::instance {
 namespace {
@@ -174,6 +175,16 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
          BufferRole::kTailMask,
          false,
          {nullptr, DType::kBool, {batch, 1, queries, queries}, {queries * row, 1, row, 1}}});
+  }
+  if (!spec.blocks.empty()) {
+    const BlockLists lists = block_lists_view(spec);
+    counted(lists.indices.shape, "blocks");
+    specs.push_back({"blocks.indices", BufferRole::kBlockIndices, false, lists.indices});
+    specs.push_back({"blocks.counts", BufferRole::kBlockCounts, false, lists.counts});
+    if (lists.full_indices) {
+      specs.push_back({"blocks.full_indices", BufferRole::kFullIndices, false, *lists.full_indices});
+      specs.push_back({"blocks.full_counts", BufferRole::kFullCounts, false, *lists.full_counts});
+    }
   }
   for (const OperandSpec& operand : spec.operands) {
     const Tensor view = operand_view(spec, operand);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "expr/interned.hpp"
+#include "instance/blocks_spec.hpp"
 #include "instance/buffer_specs.hpp"
 
 namespace attnjit::instance {
@@ -20,6 +21,7 @@ BackwardArgs options_of(const ProblemSpec& spec) {
   args.forward.mask_order = pattern_order(spec.mask);
   args.forward.bias_order = pattern_order(spec.bias);
   args.deterministic = spec.deterministic;
+  if (!spec.blocks.empty()) args.forward.blocks = block_lists_view(spec);
   if (!spec.score.empty()) args.forward.score = expr::expression(spec.score);
   if (!spec.keep.empty()) args.forward.keep = expr::expression(spec.keep);
   return args;
@@ -100,6 +102,18 @@ void set_tensor(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
       break;
     case BufferRole::kTailMask:
       args.forward.tail_mask = tensor;
+      break;
+    case BufferRole::kBlockIndices:
+      args.forward.blocks->indices = tensor;
+      break;
+    case BufferRole::kBlockCounts:
+      args.forward.blocks->counts = tensor;
+      break;
+    case BufferRole::kFullIndices:
+      args.forward.blocks->full_indices = tensor;
+      break;
+    case BufferRole::kFullCounts:
+      args.forward.blocks->full_counts = tensor;
       break;
     case BufferRole::kOperand:          // operands_of() lists them
     case BufferRole::kOperandGradient:  // gradients_of()

@@ -36,6 +36,10 @@ enum class BufferRole {
   kMaxLogits,
   kBlockTable,
   kTailMask,
+  kBlockIndices,
+  kBlockCounts,
+  kFullIndices,
+  kFullCounts,
   kOperand,          ///< of expressions; several, in the order of ProblemSpec::operands
   kOperandGradient,  ///< the same of those in ProblemSpec::grad
 };

@@ -8,6 +8,7 @@
 
 #include "attnjit/error.hpp"
 #include "attnjit/score/sink_params.h"
+#include "instance/blocks_spec.hpp"
 #include "instance/buffer_specs.hpp"
 #include "instance/call_args.hpp"
 #include "instance/pages.hpp"
@@ -89,10 +90,16 @@ void HostProblem::fill(unsigned jobs) {
       case BufferRole::kTailMask:
         tensor::fill_mask(buffer.tensor(), tensor::MaskKind::kRandom, 0.7, random, jobs);
         break;
+      case BufferRole::kBlockIndices:
+      case BufferRole::kFullIndices:
+        fill_lists(buffer, random);
+        break;
       case BufferRole::kOperand:
         fill_operand(spec_, spec_.operands[operand], buffer.tensor(), root.stream(200 + operand));
         ++operand;
         break;
+      case BufferRole::kBlockCounts:  // with their lists
+      case BufferRole::kFullCounts:
       case BufferRole::kOut:
       case BufferRole::kLse:
       case BufferRole::kRowMax:
@@ -190,6 +197,15 @@ void HostProblem::fill_table(HostBuffer& buffer) {
   for (std::int64_t b = 0; b < spec_.batch; ++b) {
     std::copy_n(numbers.begin() + b * pages, pages, table + b * stride);
   }
+}
+
+void HostProblem::fill_lists(HostBuffer& buffer, tensor::Random random) {
+  const BlocksSpec blocks = parse_blocks(spec_.blocks);
+  const bool full = buffer.role() == BufferRole::kFullIndices;
+  const HostBuffer& counts = *find(full ? BufferRole::kFullCounts : BufferRole::kBlockCounts);
+  const std::int64_t keys = pattern_shape(spec_, "11qk", "blocks")[3];
+  fill_blocks(buffer.tensor(), counts.tensor(), (keys + blocks.keys - 1) / blocks.keys,
+              full ? blocks.full : blocks.listed, blocks.is_faulty, random);
 }
 
 HostBuffer* HostProblem::find(BufferRole role) {

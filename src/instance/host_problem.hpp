@@ -8,6 +8,7 @@
 #include "attnjit/backward.hpp"
 #include "instance/host_buffer.hpp"
 #include "instance/problem_spec.hpp"
+#include "tensor/random.hpp"
 
 namespace attnjit::instance {
 
@@ -60,6 +61,7 @@ class HostProblem {
   void fill_seqlens(HostBuffer& buffer, bool random_lengths, const std::vector<std::int32_t>& given,
                     std::int64_t length);
   void fill_table(HostBuffer& buffer);
+  void fill_lists(HostBuffer& indices, tensor::Random random);
 
   std::vector<void*> bases() const;
   BackwardArgs all_args_at(std::span<void* const> bases) const;

@@ -13,6 +13,7 @@
 #include "base/printable.hpp"
 #include "expr/node.hpp"
 #include "instance/problem_spec.hpp"
+#include "instance/take.hpp"
 #include "tensor/half.hpp"
 
 namespace attnjit::instance {
@@ -33,14 +34,6 @@ constexpr std::string_view kAxisLetters = "bhgqk";
               fmt::format("operand '{}': {}; expected NAME=DTYPE[:AXES[:FILL]], such as "
                           "rel=fp32:h,257 or doc=int32:b,k:sorted/16",
                           base::excerpt(text), why));
-}
-
-// The text before `separator`, which it takes off `rest` with that; all without one.
-std::string_view take(std::string_view& rest, char separator) {
-  const std::size_t end = std::min(rest.find(separator), rest.size());
-  const std::string_view head = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
-  return head;
 }
 
 std::optional<std::int64_t> number(std::string_view text) {

@@ -11,6 +11,7 @@
 #include "base/printable.hpp"
 #include "expr/declare.hpp"
 #include "expr/parse.hpp"
+#include "instance/blocks_spec.hpp"
 #include "instance/call_args.hpp"
 #include "instance/pages.hpp"
 #include "problem/problem.hpp"
@@ -152,6 +153,7 @@ void validate(const ProblemSpec& spec) {
     pattern_shape(spec, spec.mask, "mask");
   }
   check_prepared_mask(spec);
+  if (!spec.blocks.empty()) block_lists_view(spec);
   if (!spec.bias.empty()) {
     pattern_shape(spec, spec.bias, "bias");
   }
@@ -247,6 +249,7 @@ std::string describe(const ProblemSpec& spec) {
   add(!spec.score.empty(), fmt::format("score={{{}}}", spec.score));
   add(!spec.keep.empty(), fmt::format("keep={{{}}}", spec.keep));
   for (const OperandSpec& operand : spec.operands) add(true, text_of(operand));
+  add(!spec.blocks.empty(), fmt::format("blocks={}", spec.blocks));
   add(spec.use_seqlens_q, "seqlens-q");
   add(spec.use_seqlens_kv, "seqlens-kv");
   add(spec.backward, "backward");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "launch/block_lists.hpp"
 #include "launch/dbias_shares.hpp"
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
@@ -35,6 +36,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   set_scores(problem, args);
   set_feature_values(problem.forward, args.forward, codegen::Pass::kBackward, values_.features);
   set_mask(problem.forward, args);
+  if (spec.block_lists) set_blocks(problem.forward, args.forward);
   if (spec.operand_ranges) set_ranges(problem.forward);
   set_preprocess(problem, args);
   set_sums(problem.forward);
@@ -141,6 +143,12 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
   static_cast<kernel::BackwardMaskParams&>(bits) = bit_mask(problem, layout, memory);
   values_.mask_to_bits = mask_to_bits_params(problem.mask, args.forward.mask->data, layout, memory);
   set_shape(BackwardStep::kMaskToBits, mask_to_bits_blocks(problem.mask));
+}
+
+void BackwardArguments::set_blocks(const problem::Problem& problem, const ForwardArgs& args) {
+  set_block_lists(problem, *args.blocks, at<std::byte>(layout_.block_lists), values_.features.keep,
+                  values_.block_lists);
+  set_shape(BackwardStep::kBlockLists, block_lists_layout(problem).thread_blocks);
 }
 
 void BackwardArguments::set_ranges(const problem::Problem& problem) {
@@ -370,6 +378,7 @@ void BackwardArguments::list_parameters() {
   }
   list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias}, features);
   list(BackwardStep::kMaskToBits, {&values_.mask_to_bits});
+  list(BackwardStep::kBlockLists, {&values_.block_lists});
   list(BackwardStep::kOperandRanges, {&values_.operand_ranges});
   list(BackwardStep::kPreprocess, {&values_.preprocess});
   list(BackwardStep::kDqSum, {&values_.dq_sum});

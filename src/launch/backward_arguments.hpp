@@ -6,6 +6,7 @@
 #include "attnjit/backward/fragment_sum_config.h"
 #include "attnjit/backward/params.h"
 #include "attnjit/backward/preprocess_config.h"
+#include "attnjit/prepass/block_lists_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/score/bias_grad_params.h"
@@ -38,6 +39,7 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
     kernel::Grouped<kernel::BiasGradParams> dbias_dbias{};  ///< where the kernel of dbias does
     codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
+    kernel::BlockListsParams block_lists{};
     kernel::OperandRangesParams operand_ranges;  ///< set where the plan has that step alone
     kernel::BackwardPreprocessParams preprocess{};
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
@@ -55,6 +57,7 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
                 const TensorMapMaker& maker);
   void set_scores(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_mask(const problem::Problem& problem, const BackwardArgs& args);
+  void set_blocks(const problem::Problem& problem, const ForwardArgs& args);
   void set_ranges(const problem::Problem& problem);
   void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_sums(const problem::Problem& problem);

@@ -5,6 +5,7 @@
 #include "attnjit/error.hpp"
 #include "launch/backward_order.hpp"
 #include "launch/bit_mask.hpp"
+#include "launch/block_lists.hpp"
 #include "launch/dbias_shares.hpp"
 #include "launch/grid.hpp"
 #include "launch/operand_ranges.hpp"
@@ -57,6 +58,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                         .tunables = tunables,
                         .features = codegen::features(family.scores, codegen::Pass::kBackward),
                         .dkv_kernel = codegen::dkv_kernel(family, tunables),
+                        .block_lists = codegen::block_lists_config(family.scores),
                         .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method),
                         .sink_sum = codegen::sink_sum_config(family)};
   spec.dkv = codegen::facts(spec.dkv_kernel);
@@ -79,6 +81,10 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   if (spec.mask_to_bits) {
     add(BackwardStep::kMaskToBits, codegen::render_mask_to_bits(*spec.mask_to_bits, templates),
         *spec.mask_to_bits, spec.mask_to_bits->shared_bytes());
+  }
+  if (spec.block_lists) {
+    add(BackwardStep::kBlockLists, codegen::render_block_lists(*spec.block_lists, templates),
+        *spec.block_lists, spec.block_lists->shared_bytes());
   }
   if (spec.operand_ranges) {
     add(BackwardStep::kOperandRanges,
@@ -224,6 +230,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
   if (spec.mask_to_bits) layout.mask = take(mask_layout(*spec.mask_to_bits, p).bytes);
+  if (spec.block_lists) layout.block_lists = take(block_lists_layout(p).bytes);
   if (spec.operand_ranges) {
     layout.operand_ranges = take(operand_ranges_layout(spec.ranged_axes, p).bytes);
   }

@@ -12,6 +12,7 @@ namespace attnjit::launch {
 /// The kernels of a backward, in the order in which they run.
 enum class BackwardStep {
   kMaskToBits,     ///< where there is a mask over keys that is not prepared
+  kBlockLists,     ///< where the call has lists of blocks
   kOperandRanges,  ///< where a keep expression reads ints or bools by rows or by keys
   kPreprocess,     ///< rows, and sums set to zero; not where kDkv computes delta
   kDkv,            ///< dk and dv, and what else the tunables give it
@@ -45,6 +46,7 @@ struct BackwardPlanSpec {
   std::optional<codegen::DqKernel> dq_kernel;
   std::optional<codegen::DbiasKernel> dbias_kernel;
   std::optional<kernel::MaskToBitsConfig> mask_to_bits;
+  std::optional<kernel::BlockListsConfig> block_lists;
   std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
   std::optional<kernel::OperandRangesConfig> operand_ranges;
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
@@ -135,6 +137,7 @@ struct BackwardLayout {
   std::size_t ds_rows = 0;                   ///< where dbias does not vary over keys
   std::size_t dsink_rows = 0;                ///< where dsink is wanted
   std::size_t mask = 0;                      ///< as bits, see BitMaskLayout
+  std::size_t block_lists = 0;               ///< as bytes, see BlockListsLayout
   std::size_t operand_ranges = 0;            ///< of the operands of a keep expression
   std::size_t dbias_partials = 0;  ///< of planes or shares kept apart; else one of the sums
   /// Of spec.gradient_sites; lists are scratch, other sums are among those below.

@@ -95,8 +95,10 @@ kernel::ExpressionParams<kernel::kMaxExpressionOperands> expression_params(
       to.sizes[axis] = is_empty ? 1 : static_cast<kernel::int32>(from.sizes[axis]);
       to.strides[axis] = is_empty ? 0 : from.strides[axis] * element_bytes;
     }
-    const auto argument = static_cast<std::size_t>(from.argument);
-    to.data = is_empty ? args.q.data : args.operands[argument].tensor.data;
+    const bool is_given = from.argument >= 0;
+    to.data = is_empty   ? args.q.data
+              : is_given ? args.operands[static_cast<std::size_t>(from.argument)].tensor.data
+                         : nullptr;  // set_block_lists() tells it
     to.ranges = nullptr;
     to.lines = nullptr;
     to.length = 0;

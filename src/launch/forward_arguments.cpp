@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "launch/block_lists.hpp"
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_plan.hpp"
@@ -51,6 +52,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   set_feature_values(problem, args, codegen::Pass::kForward, values_.features);
   if (spec.max_logits) set_maxima(problem, args, layout, base);
   if (spec.mask_to_bits) set_mask(spec, problem, args, layout, base);
+  if (spec.block_lists) set_blocks(problem, args, layout, base);
   if (spec.operand_ranges) set_ranges(spec, problem, layout, base);
   if (problem.mask_prepared) {
     const PreparedMask& mask = *args.prepared_mask;
@@ -149,6 +151,14 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
   set_shape(ForwardStep::kMaskToBits, mask_to_bits_blocks(problem.mask));
 }
 
+void ForwardArguments::set_blocks(const problem::Problem& problem, const ForwardArgs& args,
+                                  const WorkspaceLayout& layout, std::byte* workspace) {
+  set_block_lists(problem, *args.blocks, workspace + layout.block_lists, values_.features.keep,
+                  values_.block_lists);
+  if (!runs(ForwardStep::kForward)) return;
+  set_shape(ForwardStep::kBlockLists, block_lists_layout(problem).thread_blocks);
+}
+
 void ForwardArguments::set_ranges(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                   const WorkspaceLayout& layout, std::byte* workspace) {
   set_operand_ranges(spec.ranged_axes, problem, workspace + layout.operand_ranges,
@@ -180,6 +190,7 @@ void ForwardArguments::set_order(const problem::Problem& problem, const Workspac
 void ForwardArguments::set_count(const ForwardPlanSpec& spec, kernel::uint32* work_taken) {
   values_.forward.work_taken = work_taken;
   values_.mask_to_bits.work_taken = work_taken;
+  values_.block_lists.work_taken = work_taken;
   values_.operand_ranges.work_taken = work_taken;
   values_.clear_count.count = work_taken;
   if (!spec.clear_count) return;
@@ -212,6 +223,7 @@ void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
     list(ForwardStep::kForward, {&values_.forward}, values_.features);
   }
   list(ForwardStep::kMaskToBits, {&values_.mask_to_bits});
+  list(ForwardStep::kBlockLists, {&values_.block_lists});
   list(ForwardStep::kOperandRanges, {&values_.operand_ranges});
   list(ForwardStep::kClearCount, {&values_.clear_count});
   list(ForwardStep::kPackedOrder, {&values_.packed_order});

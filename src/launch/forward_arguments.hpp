@@ -3,6 +3,7 @@
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/params.h"
+#include "attnjit/prepass/block_lists_config.h"
 #include "attnjit/prepass/clear_count_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
@@ -31,6 +32,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
     kernel::ForwardSingleTileParams single_tile;
     codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
+    kernel::BlockListsParams block_lists{};
     kernel::OperandRangesParams operand_ranges;  ///< set where the plan has that step alone
     kernel::ClearCountParams clear_count{};
     kernel::PackedOrderParams packed_order{};
@@ -48,6 +50,8 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
                   const WorkspaceLayout& layout, std::byte* workspace);
   void set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
                 const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
+  void set_blocks(const problem::Problem& problem, const ForwardArgs& args,
+                  const WorkspaceLayout& layout, std::byte* workspace);
   void set_ranges(const ForwardPlanSpec& spec, const problem::Problem& problem,
                   const WorkspaceLayout& layout, std::byte* workspace);
   void set_order(const problem::Problem& problem, const WorkspaceLayout& layout,

@@ -12,6 +12,7 @@ namespace attnjit::launch {
 /// The kernels of a forward, in the order in which they run.
 enum class ForwardStep {
   kMaskToBits,     ///< where there is a mask over keys that is neither prepared nor read in place
+  kBlockLists,     ///< where the call has lists of blocks
   kOperandRanges,  ///< where a keep expression reads ints or bools by rows or by keys
   kClearCount,     ///< where thread blocks take work from a counter and no other prepass clears it
   kPackedOrder,    ///< orders the blocks of rows of packed sequences, for a persistent kernel
@@ -23,7 +24,7 @@ enum class ForwardStep {
 /// The forward as an ordered list of kernels. Needs no GPU.
 struct ForwardPlanSpec {
   using Kind = ForwardStep;
-  static constexpr std::size_t kKinds = 7;
+  static constexpr std::size_t kKinds = 8;
 
   problem::Family family;
   codegen::ForwardTunables tunables;
@@ -31,6 +32,7 @@ struct ForwardPlanSpec {
   codegen::ForwardKernel kernel;  ///< attn_fwd
   codegen::ForwardFacts facts;    ///< of that
   std::optional<kernel::MaskToBitsConfig> mask_to_bits;
+  std::optional<kernel::BlockListsConfig> block_lists;
   std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
   std::optional<kernel::OperandRangesConfig> operand_ranges;
   std::optional<kernel::ClearCountConfig> clear_count;
@@ -72,6 +74,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
 struct WorkspaceLayout {
   ForwardGrid grid;                              ///< of the call that it is for
   std::size_t mask = 0;                          ///< as bits, see BitMaskLayout
+  std::size_t block_lists = 0;                   ///< as bytes, see BlockListsLayout
   std::size_t operand_ranges = 0;                ///< of the operands of a keep expression
   std::size_t work_taken = 0;                    ///< the counter of ForwardPlanSpec::counts_work
   std::size_t order = 0, order_counts = 0;       ///< of the blocks of rows of packed sequences

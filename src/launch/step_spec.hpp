@@ -60,7 +60,7 @@ class Steps {
   auto end() const { return list_.end(); }
 
  private:
-  static constexpr std::size_t kMost = 21;
+  static constexpr std::size_t kMost = 22;
 
   std::vector<Step> list_;
   // Beside the list: each call asks, and steps hold their sources.

@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward.hpp"
+#include "attnjit/block_lists.hpp"
 #include "attnjit/merge_lse.hpp"
 #include "attnjit/prepared_mask.hpp"
 #include "base/fields.hpp"
@@ -15,6 +16,16 @@ constexpr auto fields(const ScoreOptions*) {
       base::Field{"causal", &O::causal}, base::Field{"window", &O::window},
       base::Field{"diagonal", &O::diagonal}, base::Field{"diagonal_offset", &O::diagonal_offset},
       base::Field{"row_offset", &O::row_offset}, base::Field{"key_offset", &O::key_offset});
+}
+
+constexpr auto fields(const BlockLists*) {
+  using L = BlockLists;
+  return base::fields_of<L>(
+      base::Field{"blocks.block_q", &L::block_q}, base::Field{"blocks.block_kv", &L::block_kv},
+      base::Field{"blocks.indices", &L::indices}, base::Field{"blocks.counts", &L::counts},
+      base::Field{"blocks.full_indices", &L::full_indices},
+      base::Field{"blocks.full_counts", &L::full_counts},
+      base::Field{"blocks.num_kv_blocks", &L::num_kv_blocks});
 }
 
 /// Without those of its base, ScoreOptions.
@@ -33,7 +44,8 @@ constexpr auto fields(const ForwardArgs*) {
       base::Field{"max_pages", &A::max_pages}, base::Field{"tail_mask", &A::tail_mask},
       base::Field{"prepared_mask", &A::prepared_mask}, base::Field{"mask_order", &A::mask_order},
       base::Field{"bias_order", &A::bias_order}, base::Field{"score", &A::score},
-      base::Field{"keep", &A::keep}, base::Field{"operands", &A::operands});
+      base::Field{"keep", &A::keep}, base::Field{"operands", &A::operands},
+      base::Field{"blocks", &A::blocks});
 }
 
 constexpr auto fields(const BackwardArgs*) {

@@ -46,6 +46,16 @@ const char* tail_mask_pattern(const Problem& problem) {
   return problem.tail_mask.batch_stride != 0 ? "b" : "1";
 }
 
+std::string blocks_pattern(const Problem& problem) {
+  const Blocks& blocks = problem.blocks;
+  if (!blocks.exist()) return "none";
+  return fmt::format("{}x{}/{}{}", blocks.block_q, blocks.block_kv,
+                     blocks.batches == 1 ? '1' : 'b',
+                     blocks.heads == 1                     ? '1'
+                     : blocks.heads == problem.num_heads_q ? 'h'
+                                                           : 'g');
+}
+
 const char* name(DType dtype) { return base::word(dtype); }
 
 std::string describe(const Problem& p) {
@@ -81,7 +91,10 @@ std::string describe(const Problem& p) {
   if (p.bias.extent != Extent::kAbsent) {
     text += fmt::format(" bias={}{}({})", pattern(p, p.bias), sizes(p.bias), name(p.bias.dtype));
   }
-  for (const expr::Ref& e : {p.score, p.keep}) {
+  if (p.blocks.exist()) {
+    text += fmt::format(" blocks={}{}", blocks_pattern(p), p.blocks.full.exists ? ",full" : "");
+  }
+  for (const expr::Ref& e : {p.score, p.blocks.exist() ? p.caller_keep : p.keep}) {
     if (e) text += fmt::format(" {{{}}}", e.text());
   }
   if (p.sink.exists) text += fmt::format(" sink({})", name(p.sink.dtype));
@@ -119,6 +132,7 @@ std::string describe(const Family& f) {
                         : f.bias_packs_keys ? ",packed"
                                             : "");
   }
+  if (f.blocks) text += " blocks";
   for (const expr::Ref& e : {f.score, f.keep}) {
     if (e) text += fmt::format(" {{{}}}", e.text());
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/json.hpp"
@@ -35,10 +36,18 @@ void add_expression(const char* member, const expr::Ref& e, const ExpressionOper
   }
   line[member] = expr::print(e->expression, names);
 }
+// Those of the caller's keep expression, in its order: lists of blocks are no operands of a call.
+ExpressionOperands given_operands(const Problem& p) {
+  ExpressionOperands given;
+  std::ranges::copy_if(p.keep_operands, given.begin(),
+                       [](const ExpressionOperand& o) { return o.argument >= 0; });
+  return given;
+}
 void add_expressions(const Problem& p, Json& line) {
   std::map<std::int32_t, std::string> texts;
   add_expression("score", p.score, p.score_operands, texts, line);
-  add_expression("keep", p.keep, p.keep_operands, texts, line);
+  const expr::Ref& keep = p.blocks.exist() ? p.caller_keep : p.keep;
+  add_expression("keep", keep, given_operands(p), texts, line);
   for (const auto& [place, text] : texts) line["operands"].push_back(text);
 }
 
@@ -77,6 +86,10 @@ Json members(const Problem& p) {
   if (p.has_row_max) line["row_max"] = true;
   if (p.has_max_logits) line["max_logits"] = true;
   if (p.paged()) line["page_size"] = p.page_size;
+  if (p.blocks.exist()) {
+    line["blocks"] =
+        fmt::format("random:0.25{}/{}", p.blocks.full.exists ? "+0.1" : "", blocks_pattern(p));
+  }
   if (p.tail_mask.exists) line["tail_mask"] = tail_mask_pattern(p);
   add_expressions(p, line);
   return line;

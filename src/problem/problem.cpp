@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "problem/block_checks.hpp"
 #include "problem/canonical_operand.hpp"
 #include "problem/checks.hpp"
 #include "problem/expression_checks.hpp"
@@ -211,6 +212,7 @@ Problem make_problem(const ForwardArgs& args) {
   check_sink(args, p);
   check_alibi(args, p);
   check_expressions(args, p);
+  check_blocks(args, p);
   check_band(args, p);
   check_tail_mask(args, p);
   check_aligned_pointer("lse", args.lse);
@@ -229,6 +231,11 @@ Problem make_problem(const ForwardArgs& args) {
     p.*scalar.value = value + 0.0f;  // -0 and 0 are one problem
   }
   return p;
+}
+
+ReadsBlocks ReadsBlocks::parse(std::string_view text) {
+  if (text != kText && !text.empty()) reject("blocks: \"{}\"; expected \"{}\"", text, kText);
+  return ReadsBlocks(!text.empty());
 }
 
 Family family(const Problem& problem) {
@@ -267,6 +274,7 @@ Family family(const Problem& problem) {
   f.mask_prepared = problem.mask_prepared;
   f.score = problem.score;
   f.keep = problem.keep;
+  f.blocks = ReadsBlocks(problem.blocks.exist());
   return f;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "attnjit/forward.hpp"
@@ -70,7 +71,10 @@ struct TailMask {
 
 /// An operand of an expression in canonical form.
 struct ExpressionOperand {
-  std::int32_t argument = 0;  ///< its place in ForwardArgs::operands
+  /// What a kernel makes of the lists of blocks, in place of an argument.
+  static constexpr std::int32_t kListedBlocks = -1, kFullBlocks = -2;
+
+  std::int32_t argument = 0;  ///< its place in ForwardArgs::operands, or one of the above
   DType dtype = DType::kFloat32;
   std::int32_t rank = 0;
   std::array<std::int64_t, expr::kMaxRank> sizes{},
@@ -81,6 +85,31 @@ struct ExpressionOperand {
 
 /// The operands of one expression, in its order.
 using ExpressionOperands = std::array<ExpressionOperand, expr::kMaxOperands>;
+
+/// Lists of one kind for all blocks of rows, in canonical form: axes of size 1 have stride 0.
+struct BlockList {
+  bool exists = false;
+  std::int32_t most = 0;  ///< entries of a list at most
+  std::array<std::int64_t, 4> index_strides{},
+      count_strides{};  ///< over (batch, head, row block, entry), in elements
+
+  bool operator==(const BlockList&) const = default;
+};
+
+/// Lists of blocks in canonical form. None exist where block_q is 0.
+struct Blocks {
+  std::int32_t block_q = 0, block_kv = 0;  ///< rows and keys of a block
+  std::int32_t batches = 1, heads = 1;     ///< that have lists of their own
+  std::int32_t row_blocks = 0, key_blocks = 0;
+  BlockList listed, full;
+
+  bool exist() const { return block_q != 0; }
+  /// Bytes from one block of rows to the next where each block of keys has a byte.
+  std::int64_t line_bytes() const { return (std::int64_t{key_blocks} + 15) / 16 * 16; }
+  /// Blocks of rows of all batch elements and heads that have lists.
+  std::int64_t lines() const { return std::int64_t{batches} * heads * row_blocks; }
+  bool operator==(const Blocks&) const = default;
+};
 
 /// Strides of q, k, v or out over (batch, head, row), in elements; 0 on axes of size 1.
 struct RowStrides {
@@ -123,6 +152,8 @@ struct Problem {
   expr::Ref score, keep;                             ///< expressions
   ExpressionOperands score_operands, keep_operands;  ///< of these, and defaults past their number
   std::int32_t row_offset = 0, key_offset = 0;       ///< 0 unless these name them
+  Blocks blocks;                                     ///< which `keep` takes in
+  expr::Ref caller_keep;                             ///< `keep` without them, where they exist
 
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.
@@ -192,6 +223,26 @@ inline constexpr std::int64_t kMaxSequences = std::int64_t{1} << 23;
 /// names the argument, what it has and what is allowed.
 Problem make_problem(const ForwardArgs& args);
 
+/// Whether the keep expression of a family reads lists of blocks. As a text, which JSON lacks where
+/// it is empty: records of versions without lists stay valid.
+class ReadsBlocks {
+ public:
+  ReadsBlocks() = default;
+  explicit ReadsBlocks(bool value) : value_(value) {}
+
+  explicit operator bool() const { return value_; }
+  explicit operator std::uint64_t() const { return value_ ? 1 : 0; }
+  std::string_view text() const { return value_ ? kText : std::string_view(); }
+  /// Throws Error(kInvalidProblem) for another text than those of text().
+  static ReadsBlocks parse(std::string_view text);
+  auto operator<=>(const ReadsBlocks&) const = default;
+
+ private:
+  static constexpr std::string_view kText = "listed";
+
+  bool value_ = false;
+};
+
 /// The properties of a problem that a kernel is specialised for. Lengths, batch, head counts,
 /// strides, window widths and the scale's value are run-time arguments and not here.
 struct Family {
@@ -223,6 +274,7 @@ struct Family {
   bool tail_mask = false;
   bool mask_prepared = false;  ///< Context::prepare_mask() has packed it before the call
   expr::Ref score, keep;       ///< expressions
+  ReadsBlocks blocks;          ///< of the keep expression
 
   auto operator<=>(const Family&) const = default;
 };
@@ -250,7 +302,7 @@ constexpr auto fields(const Family*) {
       base::Field{"alibi_one_sided", &F::alibi_one_sided}, base::Field{"row_max", &F::row_max},
       base::Field{"page_size", &F::page_size}, base::Field{"tail_mask", &F::tail_mask},
       base::Field{"mask_prepared", &F::mask_prepared}, base::Field{"score", &F::score},
-      base::Field{"keep", &F::keep});
+      base::Field{"keep", &F::keep}, base::Field{"blocks", &F::blocks});
 }
 
 /// Flags that descriptions name where they are set.
@@ -291,6 +343,10 @@ const char* alibi_pattern(const Problem& problem);
 /// Whether batch elements have masks of their own over the last keys, "b", or share one, "1";
 /// "none" if absent.
 const char* tail_mask_pattern(const Problem& problem);
+
+/// Rows and keys of a block, and the batch elements and heads that have lists of their own:
+/// "64x128/bh", "64x64/1g"; "none" if absent.
+std::string blocks_pattern(const Problem& problem);
 
 /// One line that says everything about the problem except its strides, e.g. for error messages.
 std::string describe(const Problem& problem);

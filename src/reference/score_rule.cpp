@@ -74,6 +74,11 @@ ScoreRule::ScoreRule(const ForwardArgs& args, std::int64_t first_batch)
   }
   if (args.score) score_.emplace(expr::Kind::kScore, args.score, args, first_batch);
   if (args.keep) keep_.emplace(expr::Kind::kKeep, args.keep, args, first_batch);
+  if (args.blocks) {
+    blocks_.emplace(*args.blocks, seqlen_kv_, args.q.shape[1], first_batch);
+    most_queries_ = std::min(most_queries_, blocks_->queries());
+    most_keys_ = std::min(most_keys_, blocks_->keys());
+  }
 }
 
 std::int64_t ScoreRule::rows_in_use(std::int64_t batch) const {
@@ -117,11 +122,11 @@ bool ScoreRule::keep(std::int64_t batch, std::int64_t head, std::int64_t query, 
     keep[j - keys.begin] = j >= seen.begin && j < seen.end && in_tree(batch, query, j);
     any |= keep[j - keys.begin] != 0;
   }
-  if (!any || (!mask_ && !keep_)) {
+  if (!any || (!mask_ && !keep_ && !blocks_)) {
     return any;
   }
   if (mask_) apply_mask(batch, head, query, keys, keep);
-  if (keep_) apply_expression(batch, head, query, keys, keep);
+  if (keep_ || blocks_) apply_expression(batch, head, query, keys, keep);
   return std::any_of(keep, keep + (keys.end - keys.begin), [](std::uint8_t k) { return k != 0; });
 }
 
@@ -138,10 +143,15 @@ void ScoreRule::apply_mask(std::int64_t batch, std::int64_t head, std::int64_t q
 
 void ScoreRule::apply_expression(std::int64_t batch, std::int64_t head, std::int64_t query,
                                  KeyRange keys, std::uint8_t* keep) const {
-  PairExpression::Values values(*keep_);
+  std::optional<PairExpression::Values> values;
+  if (keep_) values.emplace(*keep_);
   for (std::int64_t j = keys.begin; j < keys.end; ++j) {
     std::uint8_t& kept = keep[j - keys.begin];
-    if (kept != 0) kept = values.at({batch, head, query, j}, lengths(batch), 0).holds();
+    if (kept == 0) continue;
+    const BlockTable::Use use = blocks_ ? blocks_->at(batch, head, query, j) : BlockTable::kListed;
+    const bool asks = use == BlockTable::kListed && values;
+    kept = use != BlockTable::kDropped &&
+           (!asks || values->at({batch, head, query, j}, lengths(batch), 0).holds());
   }
 }
 

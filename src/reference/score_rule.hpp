@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "attnjit/forward.hpp"
+#include "reference/block_table.hpp"
 #include "reference/pair_expression.hpp"
 #include "reference/plane_order.hpp"
 
@@ -69,6 +70,7 @@ class ScoreRule {
   bool in_tree(std::int64_t batch, std::int64_t query, std::int64_t key) const;
   void apply_mask(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
                   std::uint8_t* keep) const;
+  /// The lists of blocks, and inside them the keep expression.
   void apply_expression(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
                         std::uint8_t* keep) const;
 
@@ -80,11 +82,12 @@ class ScoreRule {
   std::optional<std::int64_t> left_;  // absent: open
   std::optional<std::int64_t> right_;
   bool bottom_right_;
-  std::int64_t most_queries_, most_keys_;  // that mask and bias have; they drop others
+  std::int64_t most_queries_, most_keys_;  // that mask, bias and lists have; others are dropped
   std::optional<BroadcastView> mask_;
   std::optional<BroadcastView> bias_;
   std::optional<BroadcastView> tail_mask_;
   std::optional<PairExpression> score_, keep_;
+  std::optional<BlockTable> blocks_;
 };
 
 }  // namespace attnjit::reference

@@ -25,7 +25,7 @@ problem::Problem read_back(const problem::Problem& problem) {
 }
 
 TEST_CASE("a problem survives its manifest line") {
-  std::vector<ForwardArgs> calls(11, forward_args());
+  std::vector<ForwardArgs> calls(12, forward_args());
   calls[1].causal = true;
   calls[1].diagonal = Diagonal::kBottomRight;
   calls[2].window = {100, -1};
@@ -46,6 +46,16 @@ TEST_CASE("a problem survives its manifest line") {
   calls[10] = calls[9];
   pack_queries(calls[10]);
   calls[9].tail_mask = tail_mask(calls[9]);
+  const auto lists = [](std::array<std::int64_t, 4> shape) {
+    return Tensor::contiguous(fake_address(41), DType::kInt32, shape);
+  };
+  calls[11].blocks = {.block_q = 64,
+                      .block_kv = 128,
+                      .indices = lists({1, 8, 2, 2}),
+                      .counts = lists({1, 8, 2, 1}),
+                      .full_indices = lists({1, 8, 2, 2}),
+                      .full_counts = lists({1, 8, 2, 1}),
+                      .num_kv_blocks = 0};
   for (ForwardArgs& args : calls) {
     args.lse = fake_address<float>(7);  // a manifest's problems have one
     const problem::Problem problem = problem::make_problem(args);

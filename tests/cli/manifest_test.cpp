@@ -78,6 +78,7 @@ TEST_CASE("every member reaches its field") {
   CHECK(only_spec(R"("tail_mask": "b")").tail_mask == "b");
   CHECK(only_spec(R"("tail_mask": "none")").tail_mask.empty());
   CHECK(only_spec(R"("mask": "b11k", "prepared_mask": true)").prepare_mask);
+  CHECK(only_spec(R"("blocks": "random:0.2/64x128/bg")").blocks == "random:0.2/64x128/bg");
   CHECK(only_spec(R"("softcap": 50)").softcap == 50.0f);
   CHECK(only_spec(R"("row_max": true)").want_row_max);
   CHECK(only_spec(R"("max_logits": true)").want_max_logits);
@@ -269,6 +270,9 @@ TEST_CASE("every member refuses what it does not allow") {
 }
 
 TEST_CASE("members that contradict each other are refused where they stand") {
+  CHECK(manifest_error(problem(R"("blocks": "sorted:0.2/64")"))
+            .find("blocks 'sorted:0.2/64': fill 'sorted' is none of random, faulty; expected "
+                  "random:SHARE[+SHARE]/ROWS[xKEYS][/AXES]") != std::string::npos);
   CHECK(manifest_error(document(R"("heads": [8, 3], "head_dim": 64, "seqlens": 5)"))
             .find("m.json: problem 1 (n): heads_kv") == 0);
   CHECK(manifest_error(problem(R"("window": [5, 0])")).find("diagonal") != std::string::npos);

@@ -166,6 +166,12 @@ TEST_CASE("a flag that cannot stand names what to give instead") {
   CHECK(paged.shared_pages == 2);
   CHECK(paged.tail_mask == "1");
   CHECK_FALSE(paged.use_seqlens_kv);
+  CHECK(make_case({.blocks = "random:0.2/64"}).spec.blocks == "random:0.2/64");
+  for (const char* blocks : {"random/64", "random:2/64", "random:0.1/0", "random:0.1/64/hb",
+                             "random:0.1+x/64", "random:0.1/64x"}) {
+    CAPTURE(blocks);
+    CHECK(flags_error({.blocks = blocks}).starts_with("blocks '"));
+  }
   CHECK(flags_error({.shared_pages = 2}).find("--page-size") != std::string::npos);
   CHECK(flags_error({.causal = "top-left", .diagonal = "bottom-right"}).find("contradicts") !=
         std::string::npos);

@@ -113,6 +113,20 @@ inline void put(Members& m, const kernel::OperandRangesParams& params) {
                        element_bytes, end_range);
   }
 }
+inline void put(Members& m, const kernel::BlockListsParams& params) {
+  const auto& [kinds, lines, num_heads, row_blocks, key_blocks, line_bytes, work_taken] = params;
+  std::string& all = m["block_lists"] =
+      fmt::format("{} {} {} {} {} {}", lines, num_heads, row_blocks, key_blocks, line_bytes,
+                  fmt::ptr(work_taken));
+  for (const auto& [indices, counts, index_strides, count_strides, most, listed] : kinds) {
+    all += fmt::format("; {} {} {} {}", fmt::join(index_strides, " "),
+                       fmt::join(count_strides, " "), most, fmt::ptr(listed));
+  }
+  m["blocks.indices"] = fmt::to_string(fmt::ptr(kinds[0].indices));
+  m["blocks.counts"] = fmt::to_string(fmt::ptr(kinds[0].counts));
+  m["blocks.full_indices"] = fmt::to_string(fmt::ptr(kinds[1].indices));
+  m["blocks.full_counts"] = fmt::to_string(fmt::ptr(kinds[1].counts));
+}
 inline void put(Members& m, const kernel::SinkParams& params) {
   const auto& [data, head_stride] = params;
   m["sink"] = fmt::format("{} {}", fmt::ptr(data), head_stride);
@@ -221,8 +235,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, single_tile, features, mask_to_bits, operand_ranges, clear_count,
-               packed_order, combine, max_logits] = arguments.values();
+  const auto& [forward, single_tile, features, mask_to_bits, block_lists, operand_ranges,
+               clear_count, packed_order, combine, max_logits] = arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, bit_mask, byte_mask, band, sink, alibi,
                row_max, pages, tail_mask, backward_mask, score, keep] = features;
   if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
@@ -249,16 +263,17 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   if (o.problem.score) put(o.values, "score", score);
   if (o.problem.keep) put(o.values, "keep", keep);
   put(o.values, mask_to_bits);
+  put(o.values, block_lists);
   if (spec.operand_ranges) put(o.values, operand_ranges);
   o.values["cleared"] = fmt::to_string(fmt::ptr(clear_count.count));
   put(o.values, packed_order);
   put(o.values, combine);
   put(o.values, max_logits);
   o.values["row_max"] = text(row_max.target);
-  o.values["workspace"] =
-      fmt::format("{} {} {} {} {} {} {} {} {} {}", layout.mask, layout.operand_ranges,
-                  layout.work_taken, layout.order, layout.order_counts, layout.partial_out,
-                  layout.partial_lse, layout.partial_row_max, layout.row_max, layout.bytes);
+  o.values["workspace"] = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {}", layout.mask, layout.block_lists, layout.operand_ranges,
+      layout.work_taken, layout.order, layout.order_counts, layout.partial_out, layout.partial_lse,
+      layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const launch::StepSpec& step = spec.steps[i];
     const auto& [source, threads, shared_bytes, min_blocks, overlaps, wgmma] = step;

@@ -7,24 +7,22 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import AuxOutput, AuxRequest, BlockMask
 
 from .._attention import attention
-from ._block_lists import DROPPED, PARTIAL, blocks_of
+from .._block_lists import BlockLists
 from ._numbers import settled
-from ._operations import OPERATIONS, logical_and, where
 from ._tracing import Tracing
 from ._value import FLOAT, INT, Value, literal
 
 
-def _keep(tracing: Tracing, mask: BlockMask | Callable, indices: tuple[Value, ...]) -> Value:
-    if not isinstance(mask, BlockMask):
-        return tracing.trace("block_mask", mask, *indices)
-    kept = tracing.trace("mask_mod", mask.mask_mod, *indices)
-    b, h, i, j = indices
-    floor_divide = OPERATIONS["aten::floor_divide"]
-    places = (b, h, *(floor_divide(x, literal(size)) for x, size in zip((i, j), mask.BLOCK_SIZE)))
-    number, is_above = tracing.read(blocks_of(mask), places), OPERATIONS["aten::gt"]
-    if mask.full_kv_num_blocks is None:
-        return logical_and(is_above(number, literal(DROPPED)), kept)
-    return is_above(number, where(kept, literal(DROPPED), literal(PARTIAL)))
+def _blocks(mask: BlockMask) -> BlockLists:
+    """The lists of a BlockMask; inside full blocks its function is not asked."""
+    lists = mask.kv_indices, mask.kv_num_blocks, mask.full_kv_indices, mask.full_kv_num_blocks
+    indices, counts, *full = (None if t is None else _of_axes(t, n) for t, n in zip(lists, (4, 3, 4, 3)))
+    return BlockLists(indices, counts, tuple(mask.BLOCK_SIZE), *full)
+
+
+def _of_axes(tensor: Tensor, count: int) -> Tensor:
+    """`tensor` as int32 with axes of size 1 ahead, where it has fewer."""
+    return tensor[(None,) * (count - tensor.dim())].int()
 
 
 def _check(query: Tensor, key: Tensor, block_mask, enable_gqa: bool) -> None:
@@ -48,19 +46,25 @@ def _said(query: Tensor, key: Tensor, score_mod, block_mask) -> dict:
     sizes = (*query.shape[:3], key.shape[2])
     indices = tuple(Value(name, INT, 0, max(size - 1, 0)) for name, size in zip("bhij", sizes))
     tracing = Tracing(query.device)
-    score = keep = None
+    score = keep = blocks = None
     operands = tracing.captured.operands
     if score_mod is not None:
         score = tracing.trace("score_mod", score_mod, Value("s", FLOAT), *indices).text
-    if block_mask is not None:
-        keep = _keep(tracing, block_mask, indices).text
+    mask_mod = block_mask
+    if isinstance(block_mask, BlockMask):
+        mask_mod, blocks = block_mask.mask_mod, _blocks(block_mask)
+    if mask_mod is not None:
+        name = "block_mask" if blocks is None else "mask_mod"
+        keep = tracing.trace(name, mask_mod, *indices).text
+        if keep == literal(True).text:
+            keep = None
     # Once both have named their tensors.
     if score is not None:
         score = settled(score_mod, score, operands)
     if keep is not None:
-        mask_mod = block_mask.mask_mod if isinstance(block_mask, BlockMask) else block_mask
         keep = settled(mask_mod, keep, operands)
-    return {"score": score, "keep": keep, "operands": operands}
+    said = {"score": score, "keep": keep, "blocks": blocks}
+    return said if score is None and keep is None else said | {"operands": operands}
 
 
 def flex_attention(

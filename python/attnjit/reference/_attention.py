@@ -7,6 +7,7 @@ from torch import Tensor
 
 from .._attention import Diagonal, arguments_of, refuse_what_is_no_tensor
 from .._batch_axes import flattened
+from .._block_lists import BlockLists
 from .._call import Operands
 from .._layout import is_sequence_major
 from .._prepared_mask import PreparedMask, unpacked
@@ -53,6 +54,7 @@ def attention(
     operands: Mapping[str, Tensor | float] | None = None,
     row_offset: int = 0,
     key_offset: int = 0,
+    blocks: BlockLists | None = None,
     return_lse: bool = False,
     return_row_max: bool = False,
     return_max_logits: bool = False,
@@ -69,7 +71,7 @@ def attention(
         v: (B, Hkv, Lk, Dv), q's dtype.
         mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
         seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands, row_offset,
-        key_offset: as those of `attnjit.attention`. What is fp32 there may be fp64 beside a q of fp64. The host reads
+        key_offset, blocks: as those of `attnjit.attention`. What is fp32 there may be fp64 beside a q of fp64. The host reads
             cu_seqlens_*. A prepared mask is one that was made on a GPU; prepare_mask makes none on the CPU.
         return_lse, return_row_max, return_max_logits: also return these, (B, Hq, Lq), (B, Hq, Lq) and (Hq,): fp64 of
             fp64, else fp32.
@@ -91,6 +93,7 @@ def attention(
     *call, mask_axes = arguments_of(
         q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
         seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands, row_offset, key_offset,
+        blocks,
     )  # fmt: skip
     batch = call[0].shape[:-3]
     q, k, v, tensors, scalars = call if q.dim() == 4 else flattened(*call, mask_axes)

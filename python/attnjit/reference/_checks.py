@@ -54,6 +54,20 @@ def _tail_without_rows(tail_mask: Tensor, num_rows: int) -> Tensor:
     return tail_mask[..., :0, :0]
 
 
+def _lists_without_rows(operands: Operands, scalars: Scalars, num_rows: int) -> Operands:
+    if scalars.block_sizes is None:
+        return operands
+    expected = -(-num_rows // scalars.block_sizes[0]) if scalars.block_sizes[0] > 0 else 0
+    lists = {name: getattr(operands, name) for name in operands._fields if "block_" in name and name != "block_table"}
+    for name, tensor in lists.items():
+        if tensor is not None and expected and tensor.shape[2] != expected:
+            raise ValueError(
+                f"blocks.{name.replace('block_', '')}: axis of row blocks is {tensor.shape[2]}; expected {expected}"
+                " (Lq / block_q, rounded up)"
+            )
+    return operands._replace(**{name: t if t is None else t[:, :, :0] for name, t in lists.items()})
+
+
 def _check_devices(q: Tensor, others: dict[str, Tensor | None]) -> None:
     for name, tensor in others.items():
         if tensor is not None and tensor.device != q.device:
@@ -89,6 +103,7 @@ def _without_rows_of_all(operands: Operands, scalars: Scalars, num_rows: int) ->
     elif scalars.prepared_mask[2] == num_rows > 1:
         batches, heads, _, *others = scalars.prepared_mask
         scalars = scalars._replace(prepared_mask=(batches, heads, 0, *others))
+    operands = _lists_without_rows(operands, scalars, num_rows)
     tail = operands.tail_mask
     tail = None if tail is None else _tail_without_rows(tail, num_rows)
     return operands._replace(mask=mask, bias=bias, tail_mask=tail), scalars

@@ -63,7 +63,10 @@ class Sequence(NamedTuple):
         slopes = operands.alibi_slopes
         if slopes is not None and slopes.dim() == 2 and slopes.shape[0] > 1:
             slopes = slopes[one]
-        return Operands(mask, bias, operands.sink, slopes, *lengths, read=operands.read)
+        names = ("block_indices", "block_counts", "full_block_indices", "full_block_counts")
+        lists = {name: getattr(operands, name) for name in names}
+        lists = {name: t if t is None or t.shape[0] == 1 else t[one] for name, t in lists.items()}
+        return Operands(mask, bias, operands.sink, slopes, *lengths, read=operands.read, **lists)
 
 
 def _bounds(begins: Tensor, total: int) -> list[slice]:

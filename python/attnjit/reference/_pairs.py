@@ -7,6 +7,7 @@ from torch import Tensor
 
 from .._call import Operands
 from .._scalars import BOTTOM_RIGHT, Scalars
+from ._blocks import blocks_of
 from ._expressions import evaluate
 from ._planes import of_rank_4, orders_of, per_plane
 
@@ -73,8 +74,13 @@ def kept(pairs: Pairs) -> tuple[Tensor, Tensor]:
         keep = keep & _tail(operands.tail_mask, q.shape[2], j, used_kv)
     if operands.mask is not None:
         keep = keep & per_plane(of_rank_4(operands.mask), q, orders_of(scalars)[0]).bool()
-    if scalars.keep is not None:
-        keep = keep & said(scalars.keep, pairs, torch.float64)
+    rule = None if scalars.keep is None else said(scalars.keep, pairs, torch.float64)
+    blocks = blocks_of(operands, scalars, q.shape[1], i, j, pairs.num_keys)
+    if blocks is not None:
+        rule = blocks.listed if rule is None else blocks.listed & rule
+        rule = rule if blocks.full is None else blocks.full | rule
+    if rule is not None:
+        keep = keep & rule
     left, right = scalars.window_left, scalars.window_right
     if scalars.causal:
         keep = keep & (j <= i + offset)

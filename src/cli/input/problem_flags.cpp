@@ -243,6 +243,7 @@ Case make_case(const ProblemFlags& flags) {
   spec.use_seqlens_q = spec.use_seqlens_kv = flags.seqlens;
   set_pages(flags, spec);
   spec.tail_mask = flags.tail_mask.value_or("");
+  spec.blocks = flags.blocks.value_or("");
   set_expressions(flags, spec);
   instance::validate(spec);
   return {instance::describe(spec), "", spec};

@@ -132,6 +132,10 @@ void add_expressions(CLI::App& verb, ProblemFlags& flags) {
       "is normal, below, sorted or count; rel=fp32:h,129 or doc=int32:b,k:sorted/16; repeat it")
       ->expected(1)
       ->take_all();
+  add("--blocks", flags.blocks,
+      "Lists of the blocks of keys that each block of rows reads: random:SHARE[+SHARE of full "
+      "blocks]/ROWS[xKEYS][/AXES], where axes are b or 1 and h, g or 1; random:0.2/64, "
+      "random:0.2+0.1/64x128/bg");
 }
 
 void add_sinks(CLI::App& verb, ProblemFlags& flags) {

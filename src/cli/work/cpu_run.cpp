@@ -8,6 +8,8 @@
 #include "cli/work/planning.hpp"
 #include "executor/prepared_call.hpp"
 #include "executor/violation.hpp"
+#include "reference/block_table.hpp"
+#include "reference/paged.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -64,6 +66,7 @@ class CpuRunner final : public Runner {
     }
     const unsigned jobs = session_.environment().jobs;
     instance::HostProblem host(job.spec, jobs);
+    note_faulty_lists(job.name, host);
     host.poison_outputs();
     RunResult result;
     const auto start = std::chrono::steady_clock::now();
@@ -86,6 +89,18 @@ class CpuRunner final : public Runner {
   }
 
  private:
+  // What the contract forgives is yet a mistake of the caller's.
+  void note_faulty_lists(const std::string& name, const instance::HostProblem& host) {
+    const ForwardArgs args = host.args();
+    if (!args.blocks) return;
+    const auto faulty = reference::faulty_entries(*args.blocks, reference::num_keys(args));
+    if (faulty.indices == 0 && faulty.counts == 0) return;
+    session_.console().note(
+        "{}: blocks: {} indices name no block and {} counts are no number of entries; they are "
+        "left out and clamped",
+        name, faulty.indices, faulty.counts);
+  }
+
   void execute(const instance::HostProblem& host) {
     const instance::ProblemSpec& spec = host.spec();
     executor::PreparedCall prepared(executor_, session_.engine().templates());

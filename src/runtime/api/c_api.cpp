@@ -31,6 +31,7 @@ constexpr std::size_t kMergeLseArgsV1 = offsetof(attnjit_merge_lse_args, lse) + 
 constexpr std::size_t kPrepareMaskArgsV1 = offsetof(attnjit_prepare_mask_args, memory) + 8;
 constexpr std::size_t kContextOptionsV1 = offsetof(attnjit_context_options, log_data) + 8;
 constexpr std::size_t kOperandV1 = offsetof(attnjit_operand, tensor) + sizeof(attnjit_tensor);
+constexpr std::size_t kBlockListsV1 = offsetof(attnjit_block_lists, num_kv_blocks) + 8;
 constexpr std::size_t kCountersV1 = offsetof(attnjit_counters, record_hits) + 8;
 
 // The one text that outlives a call; it belongs to the thread that made it.
@@ -74,6 +75,17 @@ std::optional<Tensor> tensor(const attnjit_tensor* t) {
 
 PreparedMask prepared_mask(const attnjit_prepared_mask& m) {
   return {m.data, {m.shape[0], m.shape[1], m.shape[2], m.shape[3]}, m.for_backward != 0};
+}
+
+BlockLists block_lists(const attnjit_block_lists* pointer) {
+  const auto c = read_struct("blocks", pointer, kBlockListsV1);
+  return {.block_q = c.block_q,
+          .block_kv = c.block_kv,
+          .indices = tensor(c.indices),
+          .counts = tensor(c.counts),
+          .full_indices = tensor(c.full_indices),
+          .full_counts = tensor(c.full_counts),
+          .num_kv_blocks = c.num_kv_blocks};
 }
 
 // The operands of a call, which its arguments point to.
@@ -143,6 +155,7 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, Operands& operands
   args.score = Expression::from_handle(c.score);
   args.keep = Expression::from_handle(c.keep);
   args.operands = operands.read(c);
+  if (c.blocks != nullptr) args.blocks = block_lists(c.blocks);
   return args;
 }
 

@@ -30,10 +30,6 @@ void check_member(const cuda::Driver& driver, const char* what, const PreparedMa
 void check_member(const cuda::Driver& driver, const char* what, const void* address) {
   check_address(driver, what, address);
 }
-template <class T>
-void check_member(const cuda::Driver& driver, const char* what, const std::optional<T>& member) {
-  if (member) check_member(driver, what, *member);
-}
 void check_member(const cuda::Driver& driver, const char*, const ForwardArgs& args) {
   check_addresses(driver, args);
 }
@@ -48,6 +44,16 @@ void check_member(const cuda::Driver&, const char*, const Expression&) {}
 void check_member(const cuda::Driver&, const char*, const PlaneOrder&) {}
 template <std::integral T>
 void check_member(const cuda::Driver&, const char*, T) {}
+
+template <class Args>
+void check_members(const cuda::Driver& driver, const Args& args);
+void check_member(const cuda::Driver& driver, const char*, const BlockLists& lists) {
+  check_members(driver, lists);
+}
+template <class T>
+void check_member(const cuda::Driver& driver, const char* what, const std::optional<T>& member) {
+  if (member) check_member(driver, what, *member);
+}
 
 template <class Args>
 void check_members(const cuda::Driver& driver, const Args& args) {

@@ -157,6 +157,27 @@ class Maker {
     }
     return numbers(values);
   }
+  /// Lists that name an eighth of the blocks of keys, or as many as they have room for, evenly
+  /// spread, from another block on in each line.
+  void set_lists(const problem::Blocks& blocks, const problem::BlockList& list, Tensor& indices,
+                 Tensor& counts) {
+    constexpr std::int32_t kApart = 8;
+    const std::array<Axis, 4> lines = {Axis{blocks.batches, list.index_strides[0]},
+                                       {blocks.heads, list.index_strides[1]},
+                                       {blocks.row_blocks, list.index_strides[2]},
+                                       {list.most, list.index_strides[3]}};
+    const std::array<Axis, 4> lengths = {Axis{blocks.batches, list.count_strides[0]},
+                                         {blocks.heads, list.count_strides[1]},
+                                         {blocks.row_blocks, list.count_strides[2]},
+                                         {1, 0}};
+    const std::int32_t few = (blocks.key_blocks + kApart - 1) / kApart;
+    counts.data =
+        numbers(lengths, [&](std::int64_t, std::int64_t) { return std::min(few, list.most); });
+    indices.data = numbers(lines, [&](std::int64_t line, std::int64_t entry) {
+      return static_cast<std::int32_t>((entry * kApart + line) % std::max(blocks.key_blocks, 1));
+    });
+  }
+
   const std::int32_t* pages(const problem::Problem& p) { return numbers(synthetic_pages(p)); }
 
  private:
@@ -165,6 +186,28 @@ class Maker {
     const std::vector<std::byte> pattern(std::min<std::size_t>(count, 4096), value);
     cuda::copy_to_device(driver_, device, pattern.data(), pattern.size(), stream_);
     cuda::repeat_on_device(driver_, device, pattern.size(), count, stream_);
+  }
+  /// The address of the first logical element of new int32s, value(line, entry) each, where lines
+  /// are those of the first three axes.
+  template <class Value>
+  void* numbers(const std::array<Axis, 4>& axes, Value value) {
+    void* const first = place(DType::kInt32, axes);
+    const Span span = span_of(axes);
+    std::vector<std::int32_t> values(static_cast<std::size_t>(span.count));
+    const std::int64_t lines = axes[0].size * axes[1].size * axes[2].size;
+    for (std::int64_t line = 0; line < lines && span.count > 0; ++line) {
+      const std::int64_t plane = line / axes[2].size;
+      const std::int64_t begin = span.before + plane / axes[1].size * axes[0].stride +
+                                 plane % axes[1].size * axes[1].stride +
+                                 line % axes[2].size * axes[2].stride;
+      for (std::int64_t entry = 0; entry < axes[3].size; ++entry) {
+        values[static_cast<std::size_t>(begin + entry * axes[3].stride)] = value(line, entry);
+      }
+    }
+    const cuda::DeviceBuffer& buffer = buffers_.back();
+    cuda::copy_to_device(driver_, buffer.data(), values.data(), values.size() * sizeof(values[0]),
+                         stream_);
+    return first;
   }
   const std::int32_t* numbers(const std::vector<std::int32_t>& values) {
     const std::size_t bytes = values.size() * sizeof(std::int32_t);
@@ -226,6 +269,7 @@ std::vector<Operand> operands(Maker& maker, const problem::Problem& p) {
   const auto add = [&](const expr::Ref& e, const problem::ExpressionOperands& all) {
     for (std::size_t n = 0; e && n < e->dtypes.size(); ++n) {
       const problem::ExpressionOperand& o = all[n];
+      if (o.argument < 0) continue;  // lists of blocks
       const auto place = static_cast<std::size_t>(o.argument);
       list.resize(std::max(list.size(), place + 1));
       if (list[place].tensor.data != nullptr) continue;
@@ -270,6 +314,14 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
   if (p.paged()) args.block_table = maker.pages(p);
   if (p.tail_mask.exists) {
     args.tail_mask.emplace().data = maker.fill(DType::kBool, tail_mask_axes(p));
+  }
+  if (p.blocks.exist()) {
+    BlockLists& lists = args.blocks.emplace();
+    maker.set_lists(p.blocks, p.blocks.listed, lists.indices, lists.counts);
+    if (p.blocks.full.exists) {
+      maker.set_lists(p.blocks, p.blocks.full, lists.full_indices.emplace(),
+                      lists.full_counts.emplace());
+    }
   }
   if (p.has_seqlens_q) args.seqlens_q = maker.lengths(p.batch, p.seqlen_q);
   if (p.has_seqlens_kv) args.seqlens_kv = maker.lengths(p.batch, p.seqlen_kv);

@@ -23,7 +23,7 @@ static void check_layout(void) {
   /* What a program was compiled with must mean the same in every later version. */
   CHECK(sizeof(attnjit_tensor) == 80);
   CHECK(offsetof(attnjit_tensor, strides) == 48);
-  CHECK(sizeof(attnjit_forward_args) == 600);
+  CHECK(sizeof(attnjit_forward_args) == 608);
   CHECK(offsetof(attnjit_forward_args, mask) == 328);
   CHECK(offsetof(attnjit_forward_args, has_scale) == 368);
   CHECK(offsetof(attnjit_forward_args, window_left) == 392);
@@ -42,6 +42,8 @@ static void check_layout(void) {
   CHECK(offsetof(attnjit_forward_args, mask_inner) == 520);
   CHECK(offsetof(attnjit_forward_args, bias_cycle) == 544);
   CHECK(offsetof(attnjit_forward_args, row_offset) == 584);
+  CHECK(offsetof(attnjit_forward_args, blocks) == 600);
+  CHECK(sizeof(attnjit_block_lists) == 208);
   CHECK(sizeof(attnjit_prepared_mask) == 48);
   CHECK(sizeof(attnjit_prepare_mask_args) == 104);
   CHECK(sizeof(attnjit_merge_lse_args) == 216);
