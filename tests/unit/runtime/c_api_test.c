@@ -186,14 +186,14 @@ static void check_struct_size(attnjit_context* context) {
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.later = 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: byte 600 is set"));
+              "args: byte 608 is set"));
   /* One of version 0.1, which ends at its window. */
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap);
   larger.args.softcap = -1;
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap) - 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: struct_size is 407; expected 600"));
+              "args: struct_size is 407; expected 608"));
   larger.args.struct_size = (size_t)-1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
               "struct_size"));
