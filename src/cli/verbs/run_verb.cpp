@@ -1,9 +1,8 @@
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 
-#include "base/json.hpp"
 #include "cli/input/words.hpp"
+#include "cli/report/json_number.hpp"
 #include "cli/report/table.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/work/cpu_run.hpp"
@@ -39,9 +38,6 @@ std::unique_ptr<Runner> choose_runner(const RunOptions& options, Session& sessio
       runner->device());
   return runner;
 }
-
-// JSON has no infinity.
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 double worst_ratio(const RunResult& run) {
   double worst = 0;
@@ -94,12 +90,12 @@ class RunReport {
     print_indented(run.findings.text);
     Json errors = Json::object();
     for (const auto& [name, report] : run.outputs)
-      errors[std::string(name)] = finite(report.max_abs_error);
+      errors[std::string(name)] = finite_number(report.max_abs_error);
     Json result = {{"name", job.name},
                    {"problem", instance::describe(job.spec)},
                    {"pass", pass},
                    {"max_errors", std::move(errors)},
-                   {"worst_ratio", run.judged ? finite(worst_ratio(run)) : Json(nullptr)},
+                   {"worst_ratio", run.judged ? finite_number(worst_ratio(run)) : Json(nullptr)},
                    {share.of, run.judged ? share.judged : 0},
                    {"text", run.findings.text}};
     if (run.rough_ms) result["rough_ms"] = *run.rough_ms;
