@@ -152,15 +152,19 @@ class Reader {
     tensor.strides = read_four(member_of(json, what, "strides"), what + ".strides");
   }
   static void read(const Json& json, const std::string& what, PreparedMask& mask) {
-    constexpr std::int64_t kMaxMaskElements = std::int64_t{1} << 46;
+    constexpr std::int64_t kMaxMaskElements = std::int64_t{1} << 40;
+    constexpr std::int64_t kMaxMaskSize = std::numeric_limits<std::int32_t>::max() / 2;
     mask.data = read_address(member_of(json, what, "address"), what + ".address");
     mask.shape = read_shape(member_of(json, what, "shape"), what + ".shape");
     std::int64_t elements = 1;
+    bool fits = true;
     for (const std::int64_t size : mask.shape) {
-      if (size > std::numeric_limits<std::int32_t>::max() / 2) elements = kMaxMaskElements;
-      elements = std::min(elements * size, kMaxMaskElements);
+      elements *= std::max<std::int64_t>(size, 1);
+      fits = fits && size <= kMaxMaskSize;
     }
-    if (elements >= kMaxMaskElements) refuse_json(what + ".shape", json, "the shape of a mask");
+    if (!fits || elements > kMaxMaskElements) {
+      refuse_json(what + ".shape", json, "the shape of a mask");
+    }
     mask.for_backward =
         from_json_value<bool>(member_of(json, what, "for_backward"), what + ".for_backward");
   }

@@ -102,6 +102,22 @@ const base::Json& object_member(const base::Json& head, const char* name) {
   return head[name];
 }
 
+struct ParsedHead {
+  Origin origin;
+  Call call;
+};
+ParsedHead parse_head(const std::filesystem::path& path, const std::string& text) try {
+  const base::Json head = base::parse_json(text);
+  const auto pass = base::from_json_value<std::string>(object_member(head, "pass"), "pass");
+  if (pass != "forward" && pass != "backward") {
+    base::refuse_json("pass", pass, "forward or backward");
+  }
+  return {base::from_json_value<Origin>(object_member(head, "origin"), "origin"),
+          call_from_json(object_member(head, "call"), pass == "backward")};
+} catch (const Error& error) {
+  refuse_file(path, error.what());
+}
+
 }  // namespace
 
 CallFile::CallFile(std::filesystem::path path, base::RandomAccessFile file, std::uint64_t begin,
@@ -115,26 +131,14 @@ CallFile::CallFile(std::filesystem::path path, base::RandomAccessFile file, std:
 
 CallFile CallFile::open(const std::filesystem::path& path) {
   OpenFile opened = open_file(path, Content::kCall);
-  try {
-    const base::Json head = base::parse_json(opened.head);
-    auto origin = base::from_json_value<Origin>(object_member(head, "origin"), "origin");
-    const auto pass = base::from_json_value<std::string>(object_member(head, "pass"), "pass");
-    if (pass != "forward" && pass != "backward") {
-      base::refuse_json("pass", pass, "forward or backward");
-    }
-    Call call = call_from_json(object_member(head, "call"), pass == "backward");
-    stored_parts(path, call, Role::kInput, opened.begin(), opened.file.size());
-    return {path,
-            std::move(opened.file),
-            opened.begin(),
-            opened.header.digest,
-            std::move(origin),
-            std::move(call)};
-  } catch (const Error& error) {
-    const std::string what = error.what();
-    if (what.starts_with(base::printable(path.string()))) throw;
-    refuse_file(path, what);
-  }
+  ParsedHead parsed = parse_head(path, opened.head);
+  stored_parts(path, parsed.call, Role::kInput, opened.begin(), opened.file.size());
+  return {path,
+          std::move(opened.file),
+          opened.begin(),
+          opened.header.digest,
+          std::move(parsed.origin),
+          std::move(parsed.call)};
 }
 
 HostCall CallFile::load(std::uint64_t max_bytes) const {
