@@ -273,6 +273,8 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   run_verb.add_option("--rows", flags->run.rows,
                       "Query rows to check: a number, or all (a backward: always all); default: as "
                       "many as take seconds");
+  run_verb.add_flag("--time", flags->run.time,
+                    "On a GPU: time the problems as well, as bench does");
   add_replay(app, flags, chosen);
   add_bench(app, flags, chosen);
   add_tune(app, flags, chosen);

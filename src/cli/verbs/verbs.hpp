@@ -20,6 +20,7 @@ struct RunOptions {
   WorkloadOptions workload;
   std::string on = "auto";  ///< or "gpu" or "cpu"
   std::string rows;         ///< see choose_sample()
+  bool time = false;        ///< on a GPU: times each problem as well
 };
 
 struct ReplayOptions {
