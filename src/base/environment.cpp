@@ -49,6 +49,7 @@ constexpr std::array<Choice<bool>, 8> kSwitch = {{{"1", true},
                                                   {"no", false},
                                                   {"off", false}}};
 constexpr unsigned kMaxJobs = 1024;
+constexpr std::uint64_t kMaxDumpedCalls = 1'000'000;
 
 template <typename T, std::size_t N>
 std::string_view name_of(const std::array<Choice<T>, N>& choices, T value) {
@@ -90,14 +91,38 @@ class Reader {
                        std::uint64_t fallback) const {
     const auto value = text(name);
     if (!value) return fallback;
-    std::uint64_t number = 0;
-    const char* const end = value->data() + value->size();
-    const auto [rest, error] = std::from_chars(value->data(), end, number);
-    if (error == std::errc{} && rest == end && number >= least && number <= most) return number;
+    if (const auto number = whole_number(*value, least, most)) return *number;
     refuse(name, *value, fmt::format("a whole number from {} to {}", least, most));
   }
 
+  // DIRECTORY or DIRECTORY:N.
+  std::optional<CallDumps> call_dumps(const char* name) const {
+    const auto value = text(name);
+    if (!value) return std::nullopt;
+    CallDumps dumps;
+    const std::size_t colon = value->rfind(':');
+    if (colon != value->npos) {
+      const auto calls = whole_number(value->substr(colon + 1), 1, kMaxDumpedCalls);
+      if (!calls || colon == 0) {
+        refuse(name, *value,
+               fmt::format("DIRECTORY or DIRECTORY:N with N from 1 to {}", kMaxDumpedCalls));
+      }
+      dumps.calls = *calls;
+    }
+    dumps.directory = absolute_path(name, value->substr(0, colon));
+    return dumps;
+  }
+
  private:
+  static std::optional<std::uint64_t> whole_number(const std::string& text, std::uint64_t least,
+                                                   std::uint64_t most) {
+    std::uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    const bool fits = error == std::errc{} && rest == end && number >= least && number <= most;
+    return fits ? std::optional(number) : std::nullopt;
+  }
+
   template <typename T, std::size_t N>
   static T pick(const char* name, const std::string& value, const std::string& canonical,
                 const std::array<Choice<T>, N>& choices) {
@@ -201,6 +226,10 @@ std::string show(const std::optional<fs::path>& path, const char* absent = "(not
   return path ? path->string() : absent;
 }
 
+std::string show(const std::optional<CallDumps>& dumps) {
+  return dumps ? fmt::format("{}:{}", dumps->directory.string(), dumps->calls) : "(not set)";
+}
+
 std::string show(const std::vector<fs::path>& paths) {
   std::string list;
   for (const auto& path : paths) list.append(list.empty() ? "" : ":").append(path.string());
@@ -222,6 +251,7 @@ Environment parse_environment(const Lookup& lookup) {
                     result.cache_max_bytes);
   result.bundle_path = split_paths(reader.text("ATTNJIT_BUNDLE_PATH").value_or(""));
   result.record_file = reader.path("ATTNJIT_RECORD");
+  result.call_dumps = reader.call_dumps("ATTNJIT_DUMP_CALLS");
   result.nvrtc_path = reader.path("ATTNJIT_NVRTC");
   result.host_compiler = reader.text("ATTNJIT_HOST_CXX").value_or("");
   result.cuda_directories = cuda_directories(reader);
@@ -267,6 +297,7 @@ std::vector<std::pair<std::string, std::string>> describe(const Environment& env
       {"ATTNJIT_CACHE_MAX_BYTES", std::to_string(environment.cache_max_bytes)},
       {"ATTNJIT_BUNDLE_PATH", show(environment.bundle_path)},
       {"ATTNJIT_RECORD", show(environment.record_file)},
+      {"ATTNJIT_DUMP_CALLS", show(environment.call_dumps)},
       {"ATTNJIT_NVRTC", show(environment.nvrtc_path)},
       {"ATTNJIT_HOST_CXX",
        environment.host_compiler.empty() ? "(not set)" : environment.host_compiler},

@@ -14,6 +14,12 @@ namespace attnjit::base {
 enum class AutotuneMode { kOn, kCached, kForce, kRequire, kOff };
 enum class JitPolicy { kAllow, kWarn, kForbid };
 
+/// ATTNJIT_DUMP_CALLS: calls that are kept whole.
+struct CallDumps {
+  std::filesystem::path directory;  ///< absolute
+  std::uint64_t calls = 8;          ///< the first ones of a context, at least 1
+};
+
 /// The settings of the environment, checked, with every rule of precedence applied.
 struct Environment {
   bool disable_autotune = false;
@@ -25,6 +31,7 @@ struct Environment {
   std::uint64_t cache_max_bytes = std::uint64_t{2} << 30;  ///< 0: no limit
   std::vector<std::filesystem::path> bundle_path;
   std::optional<std::filesystem::path> record_file;
+  std::optional<CallDumps> call_dumps;
   std::optional<std::filesystem::path> nvrtc_path;
   std::string host_compiler;  ///< of the CPU executor; empty: the first that runs
   std::vector<std::filesystem::path> cuda_directories;  ///< of CONDA_PREFIX, CUDA_PATH, CUDA_HOME

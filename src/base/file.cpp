@@ -105,18 +105,6 @@ bool is_private(const struct stat& status) {
 
 WriteResult failed(const char* step) { return {errno, step}; }
 
-WriteResult write_and_sync(UniqueFd& fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put =
-        uninterrupted([&] { return ::write(fd.get(), bytes.data(), bytes.size()); });
-    if (put < 0) return failed("write");
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
-  if (uninterrupted([&] { return ::fsync(fd.get()); }) != 0) return failed("fsync");
-  if (const int error = fd.close(); error != 0) return {error, "close"};
-  return {};
-}
-
 }  // namespace
 
 UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
@@ -159,17 +147,48 @@ std::string WriteResult::message() const {
   return ok() ? "written" : fmt::format("{}: {}", step, std::strerror(error));
 }
 
+AtomicFile::AtomicFile(std::filesystem::path path, const std::filesystem::path& temporary,
+                       unsigned mode)
+    : path_(std::move(path)),
+      unfinished_(temporary / temporary_name()),
+      fd_(open_file(unfinished_, O_WRONLY | O_CREAT | O_EXCL, mode)) {
+  if (!fd_) result_ = failed("open");
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_) ::unlink(unfinished_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  const FileSizeSignalBlock block;
+  while (result_.ok() && !bytes.empty()) {
+    const ssize_t put =
+        uninterrupted([&] { return ::write(fd_.get(), bytes.data(), bytes.size()); });
+    if (put < 0) {
+      result_ = failed("write");
+    } else {
+      bytes = bytes.subspan(static_cast<std::size_t>(put));
+    }
+  }
+}
+
+WriteResult AtomicFile::finish() {
+  if (!fd_) return result_;
+  if (result_.ok() && uninterrupted([&] { return ::fsync(fd_.get()); }) != 0) {
+    result_ = failed("fsync");
+  }
+  if (const int error = fd_.close(); result_.ok() && error != 0) result_ = {error, "close"};
+  if (result_.ok() && ::rename(unfinished_.c_str(), path_.c_str()) != 0) result_ = failed("rename");
+  if (!result_.ok()) ::unlink(unfinished_.c_str());
+  return result_;
+}
+
 WriteResult write_file_atomic(const std::filesystem::path& path,
                               const std::filesystem::path& temporary,
                               std::span<const std::byte> bytes, unsigned mode) {
-  const FileSizeSignalBlock block;
-  const std::filesystem::path unfinished = temporary / temporary_name();
-  UniqueFd fd = open_file(unfinished, O_WRONLY | O_CREAT | O_EXCL, mode);
-  if (!fd) return failed("open");
-  WriteResult result = write_and_sync(fd, bytes);
-  if (result.ok() && ::rename(unfinished.c_str(), path.c_str()) != 0) result = failed("rename");
-  if (!result.ok()) ::unlink(unfinished.c_str());
-  return result;
+  AtomicFile file(path, temporary, mode);
+  file.write(bytes);
+  return file.finish();
 }
 
 WriteResult sync_directory(const std::filesystem::path& directory) {

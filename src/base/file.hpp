@@ -72,6 +72,30 @@ struct WriteResult {
   std::string message() const;  ///< such as "fsync: No space left on device"
 };
 
+/// A file that readers see when it is whole: until finish() it has another name, in a directory of
+/// the same file system, and a crash leaves nothing at `path`. A file-size limit is an error here
+/// and no signal.
+class AtomicFile {
+ public:
+  /// The umask takes from `mode`.
+  AtomicFile(std::filesystem::path path, const std::filesystem::path& temporary,
+             unsigned mode = 0600);
+  ~AtomicFile();  ///< Removes what was not finished.
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Appends `bytes`; does nothing after a failure.
+  void write(std::span<const std::byte> bytes);
+
+  /// Waits until the bytes are on the disk and gives the file its name; the first failure of all.
+  WriteResult finish();
+
+ private:
+  std::filesystem::path path_, unfinished_;
+  UniqueFd fd_;
+  WriteResult result_;
+};
+
 /// Puts `bytes` at `path` so that readers see nothing, the old file or the whole new one, and a
 /// crash leaves no half file. `temporary` is a directory of the same file system; the umask takes
 /// from `mode`. Reports failures, a file-size limit included, by its result, and leaves nothing

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reference/backward.hpp"
@@ -17,10 +18,16 @@ namespace {
 
 using reference::Arithmetic;
 
-void judge_memory(const instance::HostProblem& problem, Findings& findings) {
+// The findings on what lies around the outputs of `problem`, with `verdict` after them.
+template <class AnyVerdict>
+AnyVerdict with_memory(const instance::HostProblem& problem, AnyVerdict verdict) {
+  Findings findings;
   findings.add(problem.check_inputs());
   findings.add(problem.check_guards());
   findings.add(problem.check_written());
+  findings.add(verdict.text);
+  static_cast<Findings&>(verdict) = std::move(findings);
+  return verdict;
 }
 
 // Maxima of heads are exactly those of the rows that were written, whichever rows the reference
@@ -59,10 +66,11 @@ void Findings::add(const std::string& finding) {
 
 Verdict judge_forward(const instance::HostProblem& problem, const reference::Rows& rows,
                       unsigned jobs) {
-  Verdict verdict;
-  judge_memory(problem, verdict);
+  return with_memory(problem, judge_forward(problem.args(), rows, jobs));
+}
 
-  const ForwardArgs args = problem.args();
+Verdict judge_forward(const ForwardArgs& args, const reference::Rows& rows, unsigned jobs) {
+  Verdict verdict;
   const auto exact = reference::forward(args, Arithmetic::kExact, rows, jobs);
   const auto rounded = reference::forward(args, Arithmetic::kRounded, rows, jobs);
   verdict.out = reference::check_output(args.out, exact.out, rounded.out, rows);
@@ -88,10 +96,12 @@ Verdict judge_forward(const instance::HostProblem& problem, const reference::Row
 
 BackwardVerdict judge_backward(const instance::HostProblem& problem,
                                const reference::Planes& planes, unsigned jobs) {
-  BackwardVerdict verdict;
-  judge_memory(problem, verdict);
+  return with_memory(problem, judge_backward(problem.backward_args(), planes, jobs));
+}
 
-  const BackwardArgs args = problem.backward_args();
+BackwardVerdict judge_backward(const BackwardArgs& args, const reference::Planes& planes,
+                               unsigned jobs) {
+  BackwardVerdict verdict;
   const auto exact = reference::backward(args, Arithmetic::kExact, planes, jobs);
   const auto rounded = reference::backward(args, Arithmetic::kRounded, planes, jobs);
   const auto judge_one = [&](std::string_view name, const Tensor& got,

@@ -41,6 +41,11 @@ struct BackwardVerdict : Findings {
 Verdict judge_forward(const instance::HostProblem& problem, const reference::Rows& rows,
                       unsigned jobs);
 
+/// The same of the outputs of a call on host memory, by the accuracy rule alone.
+Verdict judge_forward(const ForwardArgs& args, const reference::Rows& rows, unsigned jobs);
+BackwardVerdict judge_backward(const BackwardArgs& args, const reference::Planes& planes,
+                               unsigned jobs);
+
 /// The same for the gradients in a backward problem, by the accuracy rule on the selected planes
 /// and on the rows of dbias to which they alone add.
 BackwardVerdict judge_backward(const instance::HostProblem& problem,

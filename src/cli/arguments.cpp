@@ -25,6 +25,7 @@ struct Flags {
   WorkloadOptions workload;
   EmitOptions emit;
   RunOptions run;
+  ReplayOptions replay;
   BenchOptions bench;
   TuneOptions tune;
   WarmupOptions warmup;
@@ -79,6 +80,26 @@ CLI::App& add_verb(CLI::App& parent, const char* name, const char* help, Run run
   add_common(*verb, flags.common);
   verb->callback([run = std::move(run), &chosen] { chosen = run; });
   return *verb;
+}
+
+void add_replay(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
+  const Run run = [flags](Session& session) { return replay(flags->replay, session); };
+  ReplayOptions& options = flags->replay;
+  CLI::App& verb =
+      add_verb(app, "replay", "Run the calls of a dump again and judge them", run, chosen, *flags);
+  add_jobs(verb, flags->common);
+  verb.add_option("dump", options.dump, "The folder of ATTNJIT_DUMP_CALLS, or a file in it")
+      ->required();
+  verb.add_option("--on", options.on, "gpu, cpu, or auto (default): a GPU where there is one");
+  verb.add_option("--arch", options.arch, "On the CPU: whose kernels to run, default the call's");
+  verb.add_option(
+      "--path", options.path,
+      "Main loops in place of the call's: auto, mma, wgmma, single_tile or shared_bias");
+  verb.add_option(
+      "--config", options.config,
+      "Configuration in place of the call's, as a JSON object or a file that holds one");
+  verb.add_flag("--shrink", options.shrink, "Look for the smallest call that fails like it");
+  verb.add_option("-o,--output", options.output, "Folder that gets the calls which --shrink finds");
 }
 
 void add_bench(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
@@ -252,6 +273,9 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   run_verb.add_option("--rows", flags->run.rows,
                       "Query rows to check: a number, or all (a backward: always all); default: as "
                       "many as take seconds");
+  run_verb.add_flag("--time", flags->run.time,
+                    "On a GPU: time the problems as well, as bench does");
+  add_replay(app, flags, chosen);
   add_bench(app, flags, chosen);
   add_tune(app, flags, chosen);
   add_warmup(app, flags, chosen);

@@ -7,15 +7,13 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
-#include "attnjit/score/sink_params.h"
 #include "instance/blocks_spec.hpp"
 #include "instance/buffer_specs.hpp"
 #include "instance/call_args.hpp"
+#include "instance/forward_results.hpp"
 #include "instance/pages.hpp"
 #include "instance/poison.hpp"
 #include "instance/sequences.hpp"
-#include "reference/forward.hpp"
-#include "reference/score_tiles.hpp"
 #include "tensor/fill.hpp"
 #include "tensor/half.hpp"
 #include "tensor/random.hpp"
@@ -143,19 +141,7 @@ void HostProblem::add_first_key() {
 
 void HostProblem::fill_backward_inputs(unsigned jobs) {
   const ForwardArgs call = args();
-  const reference::Rows rows = reference::Rows::every();
-  const reference::ForwardResult result =
-      reference::forward(call, reference::Arithmetic::kRounded, rows, jobs);
-  const reference::ScoreRule rule(call);
-  const reference::BlockContext context{call, rule, rows};
-  for (std::size_t row = 0; row < result.lse.size(); ++row) {
-    const auto head = static_cast<std::int64_t>(row) / spec_.seqlen_q % spec_.heads_q;
-    const auto sink = static_cast<float>(context.sink(head));
-    const auto lse = static_cast<float>(result.lse[row]);
-    const bool lifts = !result.dead[row] && std::isfinite(sink) && !std::isnan(lse);
-    call.lse[row] = lifts ? std::max(lse, kernel::least_live_lse(sink)) : lse;
-  }
-  tensor::store_dense(call.out, result.out);
+  const reference::ForwardResult result = write_forward_results(call, jobs);
   if (spec_.poison_dropped_keys) {
     const HostBuffer* dlse = find(BufferRole::kDlse);
     poison_dead_rows(result.dead, call.lse, find(BufferRole::kDout)->tensor(),

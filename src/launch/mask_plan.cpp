@@ -1,6 +1,7 @@
 #include "launch/mask_plan.hpp"
 
 #include "launch/grid.hpp"
+#include "problem/canonical_operand.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -14,6 +15,12 @@ kernel::MaskToBitsParams params_of(const problem::MaskProblem& problem,
 
 BitMaskLayout prepared_layout(const problem::MaskProblem& problem) {
   return {MaskTiles(problem.mask), {.by_keys = problem.key.by_keys}};
+}
+BitMaskLayout prepared_layout(const PreparedMask& mask) {
+  const Tensor dense = Tensor::contiguous(nullptr, DType::kBool, mask.shape);
+  const problem::Operand bits = problem::canonical_operand(dense);
+  const bool by_keys = bits.extent == problem::Extent::kPerPair && mask.for_backward;
+  return {MaskTiles(bits), {.by_keys = by_keys}};
 }
 BitMaskLayout prepared_layout(const problem::Problem& problem, const PreparedMask& mask) {
   const bool by_keys = problem.mask.extent == problem::Extent::kPerPair && mask.for_backward;

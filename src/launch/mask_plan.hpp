@@ -10,8 +10,9 @@
 
 namespace attnjit::launch {
 
-/// A prepared mask in its memory: that of `problem`, or of a call that is given one.
+/// A prepared mask in its memory: that of `problem`, or one that calls are given.
 BitMaskLayout prepared_layout(const problem::MaskProblem& problem);
+BitMaskLayout prepared_layout(const PreparedMask& mask);
 BitMaskLayout prepared_layout(const problem::Problem& problem, const PreparedMask& mask);
 
 /// The kernel that prepares a mask; a list of one, as plans have it.

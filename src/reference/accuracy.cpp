@@ -37,8 +37,8 @@ struct LseErrors {
   double ratio = 0;
   double error = 0;
   std::int64_t judged = 0;
-  std::int64_t failed = 0;
-  Sample first;  // the first row that fails
+  std::vector<std::int64_t> failed;  // rows
+  Sample first;                      // the first of them
 };
 
 // NaN = the row is not judged.
@@ -71,8 +71,9 @@ LseErrors measure_lse(const float* got, const double* exact, const double* score
       const double error = std::fabs(sample.got - sample.want);
       plane.error = std::max(plane.error, std::isnan(error) ? kInfinity : error);
     }
-    if (ratio > 1 && plane.failed++ == 0) {
-      plane.first = sample;
+    if (ratio > 1) {
+      if (plane.failed.empty()) plane.first = sample;
+      plane.failed.push_back(sample.row);
     }
   }
   return plane;
@@ -118,6 +119,7 @@ Report check_planes(const Tensor& got, const std::vector<double>& exact,
     rounded_squares += plane.rounded_squares;
     if (ratio > 1) {
       const Sample bad = judge.blame(plane);
+      report.wrong.push_back({batch, head, judge.wrong_rows(plane)});
       add_failure(report,
                   fmt::format("batch {} head {}: max error {:.4g} (allowed {:.4g}), {} rows fail "
                               "(worst {:.3g} times its allowance), {} not finite; at row {} "
@@ -168,11 +170,12 @@ Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
     report.elements_judged += plane.judged;
     report.worst_ratio = std::max(report.worst_ratio, plane.ratio);
     report.max_abs_error = std::max(report.max_abs_error, plane.error);
-    if (plane.failed > 0) {
+    if (!plane.failed.empty()) {
+      report.wrong.push_back({index / heads, index % heads, plane.failed});
       add_failure(report,
                   fmt::format("batch {} head {}: {} of {} rows fails, worst {:.3g} times its "
                               "allowance; at row {} got {:.9g} want {:.9g}",
-                              index / heads, index % heads, name, plane.failed, plane.ratio,
+                              index / heads, index % heads, name, plane.failed.size(), plane.ratio,
                               plane.first.row, plane.first.got, plane.first.want));
     }
   }

@@ -11,6 +11,12 @@
 
 namespace attnjit::reference {
 
+/// The rows of a (batch, head) plane that break the rule.
+struct WrongRows {
+  std::int64_t batch = 0, head = 0;
+  std::vector<std::int64_t> rows;  ///< ascending
+};
+
 /// The verdict on one tensor. An error "ratio" is error / allowance: above 1 fails.
 struct Report {
   bool pass = true;
@@ -22,8 +28,9 @@ struct Report {
   std::int64_t elements_judged = 0;
   double rms_ratio = 0;  ///< RMS error over that of the rounded formulas, over all judged elements;
                          ///< infinity where these alone are exact
-  std::string text;      ///< empty on success; else one line per failing plane (at most
-                         ///< 16, then a count): errors, first bad index, got and want
+  std::vector<WrongRows> wrong;  ///< of every plane that failed
+  std::string text;              ///< empty on success; else one line per failing plane (at most
+                                 ///< 16, then a count): errors, first bad index, got and want
 };
 
 /// Judges `got`, a strided tensor in host memory, by the accuracy rule. Per (batch, head) plane:

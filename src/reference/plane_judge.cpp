@@ -63,6 +63,17 @@ double PlaneJudge::allowance(const PlaneErrors& plane) const {
   return 2 * plane.rounded_error + 2 * reference_.unit * plane.magnitude + plane.noise;
 }
 
+std::vector<std::int64_t> PlaneJudge::wrong_rows(const PlaneErrors& plane) const {
+  std::vector<std::int64_t> wrong;
+  const double allowed = allowance(plane);
+  for (std::int64_t row = 0; row < rows_.count(got_.shape[2]); ++row) {
+    PlaneErrors alone;
+    const double ratio = measure_row(row, alone);
+    if (ratio > 1 || alone.error > allowed) wrong.push_back(rows_.at(row));
+  }
+  return wrong;
+}
+
 Sample PlaneJudge::blame(const PlaneErrors& plane) const {
   Sample worst;
   double worst_error = -1;
@@ -124,7 +135,8 @@ double PlaneJudge::component_ratio(std::int64_t row) const {
   return worst;
 }
 
-void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
+// Adds a row to `plane`; the ratio of the rule of rows.
+double PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
   Norm error, rounded_error, magnitude;
   for (std::int64_t column = 0; column < got_.shape[3]; ++column) {
     if (!judged(row, column)) {
@@ -156,6 +168,7 @@ void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
     plane.row_ratio = ratio;
     plane.worst_row = row;
   }
+  return ratio;
 }
 
 }  // namespace attnjit::reference

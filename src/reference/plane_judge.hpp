@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "attnjit/tensor.hpp"
 #include "reference/rows.hpp"
@@ -56,6 +57,9 @@ class PlaneJudge {
   /// The largest error that the rule of the plane allows.
   double allowance(const PlaneErrors& plane) const;
 
+  /// The rows that break the rule of rows, or have an element that breaks that of the plane.
+  std::vector<std::int64_t> wrong_rows(const PlaneErrors& plane) const;
+
   /// The first element that breaks the rule of the plane, else the worst one of the worst row.
   Sample blame(const PlaneErrors& plane) const;
 
@@ -63,7 +67,7 @@ class PlaneJudge {
   std::int64_t dense(std::int64_t row, std::int64_t column) const;
   bool judged(std::int64_t row, std::int64_t column) const;
   Sample at(std::int64_t row, std::int64_t column) const;
-  void measure_row(std::int64_t row, PlaneErrors& plane) const;
+  double measure_row(std::int64_t row, PlaneErrors& plane) const;
   double component_ratio(std::int64_t row) const;
 
   const Tensor& got_;

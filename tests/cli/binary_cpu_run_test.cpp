@@ -87,6 +87,9 @@ TEST_CASE("run --on cpu takes a configuration, one architecture and no more") {
   CHECK(foreign.code == 2);
   CHECK(holds(foreign.err, "--config: unknown member \"head_dim\"; expected one of path, "));
   CHECK(attnjit(cpu_run({"--arch", "sm_80,sm_90a"})).code == 2);
+  const Outcome timed = attnjit(cpu_run({"--time"}));
+  CHECK(timed.code == 2);
+  CHECK(holds(timed.err, "--time: the seconds of --on cpu say nothing of a GPU"));
   const Outcome path = attnjit(cpu_run({"--path", "fast"}));
   CHECK(path.code == 2);
   CHECK(holds(path.err, "--path: 'fast'"));

@@ -25,6 +25,17 @@ TEST_CASE("run judges a problem on the GPU, where there is one") {
   CHECK(result.at("rough_ms") > 0);
 }
 
+TEST_CASE("run --time has a table of errors, microseconds and paths") {
+  const CommandLine attnjit;
+  const Outcome outcome = attnjit(small_run({"--time"}), kWithGpu);
+  if (outcome.code == 7) ATTNJIT_SKIP("this machine has no GPU");
+  CHECK(outcome.code == 0);
+  CHECK(holds(outcome.out, "error / allowed"));
+  const auto timed = attnjit(small_run({"--time", "--json"}), kWithGpu).json().at("results").at(0);
+  CHECK(timed.at("us") > 0);
+  CHECK(timed.at("path").is_string());
+}
+
 TEST_CASE("exit 4: run finds a kernel that computes something else") {
   const CommandLine attnjit;
   CommandLine::Variables variables = kWithGpu;

@@ -16,6 +16,7 @@
 #include "tuner/record_store.hpp"
 #include "unit/cache_fixtures.hpp"
 #include "unit/child_process.hpp"
+#include "unit/dump_fixtures.hpp"
 #include "unit/file_calls.hpp"
 #include "unit/temp_directory.hpp"
 #include "unit/tuner_fixtures.hpp"
@@ -227,6 +228,59 @@ TEST_CASE("whichever call fails, a bundle is the old one or the new one") {
       CHECK((both || !written));
       CHECK(path.find(key_of("a"), kArch));
       CHECK(count_below(place.path()) == 1);
+    }
+  }
+}
+
+// The calls in `folder`, each read whole; of how many there are results.
+std::size_t read_calls(const fs::path& folder) {
+  std::size_t with_results = 0;
+  for (const fs::path& path : dump::list_calls(folder)) {
+    const dump::CallFile file = dump::CallFile::open(path);
+    file.load(kDumpMemory);
+    with_results += file.load_results() ? 1 : 0;
+  }
+  return with_results;
+}
+
+TEST_CASE("a dump that is killed at any call leaves whole files, and none that stops a replay") {
+  const instance::HostProblem host({.seqlen_q = 3, .head_dim = 16}, 1);
+  bool killed = true;
+  std::size_t calls = 0;
+  for (std::size_t at = 0; killed; ++at) {
+    const TempDirectory temp;
+    const fs::path folder = temp / "calls";
+    killed = !true_in_child([&] {
+      file_calls(
+          [&] {
+            dump::why_no_folder(folder);
+            write_dump(folder, call_of(host));
+          },
+          at, {.kind = FileFault::Kind::kKill});
+      return true;
+    });
+    CAPTURE(at);
+    if (fs::exists(folder)) CHECK_NOTHROW(read_calls(folder));
+    if (!killed) CHECK(read_calls(folder) == 1);
+    calls = at;
+  }
+  CHECK(calls > 20);
+}
+
+TEST_CASE("whichever call fails, a dump is whole or not there") {
+  const instance::HostProblem host({.seqlen_q = 3, .head_dim = 16}, 1);
+  for (const int error : {EIO, ENOSPC, EDQUOT}) {
+    bool met = true;
+    for (std::size_t at = 0; met; ++at) {
+      const TempDirectory temp;
+      bool written = false;
+      const auto calls =
+          file_calls([&] { written = !write_dump(temp.path(), call_of(host)).empty(); }, at,
+                     {FileFault::Kind::kError, error});
+      met = at < calls.size();
+      CAPTURE(std::string(met ? calls[at] : "no call"));
+      CHECK(read_calls(temp.path()) >= (written ? 1 : 0));
+      if (!met) CHECK(written);
     }
   }
 }

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 
-#include "base/json.hpp"
 #include "cli/input/words.hpp"
+#include "cli/report/json_number.hpp"
 #include "cli/report/table.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "cli/work/bench/bench_run.hpp"
 #include "cli/work/cpu_run.hpp"
 #include "cli/work/device_run.hpp"
 
@@ -24,9 +24,14 @@ std::unique_ptr<Runner> make_gpu_runner(const WorkloadOptions& options, Session&
 }
 
 std::unique_ptr<Runner> choose_runner(const RunOptions& options, Session& session) {
+  if (options.on == "cpu" && options.time) {
+    usage_error("--time: the seconds of --on cpu say nothing of a GPU; expected --on gpu");
+  }
   if (options.on == "cpu") return make_cpu_runner(options.workload, session);
-  if (options.on == "gpu") return make_gpu_runner(options.workload, session);
-  if (options.on != "auto") usage_error("--on: '{}'; expected one of auto, gpu, cpu", options.on);
+  if (options.on != "auto" && options.on != "gpu") {
+    usage_error("--on: '{}'; expected one of auto, gpu, cpu", options.on);
+  }
+  if (options.on == "gpu" || options.time) return make_gpu_runner(options.workload, session);
   try {
     return make_gpu_runner(options.workload, session);
   } catch (const Error& error) {
@@ -39,9 +44,6 @@ std::unique_ptr<Runner> choose_runner(const RunOptions& options, Session& sessio
       runner->device());
   return runner;
 }
-
-// JSON has no infinity.
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 double worst_ratio(const RunResult& run) {
   double worst = 0;
@@ -79,7 +81,8 @@ class RunReport {
     console_.print("device  {}", device_);
   }
 
-  void add(const Case& job, const Sample& sample, const RunResult& run) {
+  /// `timed`: null unless the problem was timed.
+  void add(const Case& job, const Sample& sample, const RunResult& run, const Measurement* timed) {
     const bool pass = run.findings.pass;
     const Share share = share_of(job.spec, sample);
     std::string line =
@@ -94,16 +97,23 @@ class RunReport {
     print_indented(run.findings.text);
     Json errors = Json::object();
     for (const auto& [name, report] : run.outputs)
-      errors[std::string(name)] = finite(report.max_abs_error);
+      errors[std::string(name)] = finite_number(report.max_abs_error);
     Json result = {{"name", job.name},
                    {"problem", instance::describe(job.spec)},
                    {"pass", pass},
                    {"max_errors", std::move(errors)},
-                   {"worst_ratio", run.judged ? finite(worst_ratio(run)) : Json(nullptr)},
+                   {"worst_ratio", run.judged ? finite_number(worst_ratio(run)) : Json(nullptr)},
                    {share.of, run.judged ? share.judged : 0},
                    {"text", run.findings.text}};
     if (run.rough_ms) result["rough_ms"] = *run.rough_ms;
     if (run.seconds) result["seconds"] = *run.seconds;
+    if (timed != nullptr) {
+      timed_ = true;
+      result["us"] = 1000 * timed->ms();
+      result["path"] = timed->path;
+      times_.add({job.name, fmt::format("{:.2f}", worst_ratio(run)),
+                  fmt::format("{:.1f}", 1000 * timed->ms()), timed->path});
+    }
     results_.push_back(std::move(result));
     outcomes_.push_back(pass ? ExitCode::kDone : ExitCode::kVerification);
   }
@@ -116,6 +126,7 @@ class RunReport {
   }
 
   ExitCode finish() {
+    if (timed_) console_.print("{}", times_.text());
     const auto passed = std::ranges::count(outcomes_, ExitCode::kDone);
     console_.print("{} of {} passed", passed, outcomes_.size());
     console_.print_json({{"device", device_}, {"results", results_}});
@@ -132,6 +143,8 @@ class RunReport {
   std::string device_;
   std::size_t width_ = 0;
   Json results_ = Json::array();
+  Table times_{{{"problem"}, {"error / allowed", true}, {"us", true}, {"path"}}};
+  bool timed_ = false;  // whether `times_` has a row
   std::vector<ExitCode> outcomes_;
 };
 
@@ -143,10 +156,15 @@ ExitCode run(const RunOptions& options, Session& session) {
   for (const Case& job : workload.cases) samples.push_back(choose_sample(job.spec, options.rows));
 
   const std::unique_ptr<Runner> runner = choose_runner(options, session);
+  std::optional<Bench> bench;
+  if (options.time) bench.emplace(session, read_path(options.workload.path));
   RunReport report(session.console(), workload.cases, runner->device());
   for (std::size_t i = 0; i < workload.cases.size(); ++i) {
     try {
-      report.add(workload.cases[i], samples[i], runner->run(workload.cases[i], samples[i]));
+      const RunResult result = runner->run(workload.cases[i], samples[i]);
+      std::optional<Measurement> timed;
+      if (bench) timed = bench->measure(workload.cases[i]);
+      report.add(workload.cases[i], samples[i], result, timed ? &*timed : nullptr);
     } catch (const std::exception& error) {
       report.add_failure(workload.cases[i], failure_of(error));
     }

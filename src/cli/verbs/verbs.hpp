@@ -20,6 +20,17 @@ struct RunOptions {
   WorkloadOptions workload;
   std::string on = "auto";  ///< or "gpu" or "cpu"
   std::string rows;         ///< see choose_sample()
+  bool time = false;        ///< on a GPU: times each problem as well
+};
+
+struct ReplayOptions {
+  std::string dump;         ///< a folder of calls, or one of its files
+  std::string on = "auto";  ///< or "gpu" or "cpu"
+  std::string arch;         ///< on the CPU; empty: the call's
+  std::string config;       ///< in the place of the call's; may be empty
+  std::string path;         ///< the same; empty: the call's configuration
+  bool shrink = false;
+  std::string output;  ///< a folder for the calls that are left of those that fail; may be empty
 };
 
 struct BenchOptions {
@@ -78,6 +89,10 @@ ExitCode emit(const EmitOptions& options, Session& session);
 
 /// Runs problems on random inputs, on a GPU or on the CPU, and compares with the reference.
 ExitCode run(const RunOptions& options, Session& session);
+
+/// Runs the calls of a dump again, on a GPU or on the CPU, and judges what they give now and gave
+/// then.
+ExitCode replay(const ReplayOptions& options, Session& session);
 
 /// Times problems on the first GPU, their inputs not in L2, and writes the results.
 ExitCode bench(const BenchOptions& options, Session& session);

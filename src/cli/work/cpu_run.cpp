@@ -1,6 +1,7 @@
 #include "cli/work/cpu_run.hpp"
 
 #include "cli/report/exit_code.hpp"
+#include "cli/work/executor_options.hpp"
 
 #ifdef ATTNJIT_HAS_EXECUTOR
 #include <chrono>
@@ -24,17 +25,6 @@ const codegen::Arch& choose_arch(const std::vector<std::string>& names) {
     usage_error("--arch: {} architectures; expected the one whose kernels to run", names.size());
   }
   return codegen::find_arch(names.empty() ? kDefaultArch : names.front());
-}
-
-executor::Executor::Options executor_options(Session& session) {
-  const base::Environment& environment = session.environment();
-  return {.compiler = environment.host_compiler,
-          .cache = {.directory = environment.cache_directory,
-                    .lock_directory = environment.lock_directory,
-                    .limits = {.bytes = environment.cache_max_bytes}},
-          .templates = session.engine().templates(),
-          .jit = environment.jit,
-          .jobs = environment.jobs};
 }
 
 double multiply_adds(const instance::ProblemSpec& spec) {
@@ -138,19 +128,9 @@ std::string host_compiler_id(const base::Environment& environment) {
 #else
 
 namespace attnjit::cli {
-namespace {
+std::unique_ptr<Runner> make_cpu_runner(const WorkloadOptions&, Session&) { refuse_executor(); }
 
-[[noreturn]] void refuse() {
-  throw Error(ErrorKind::kUnsupported,
-              "--on cpu: this build has no CPU executor; build with -D ATTNJIT_BUILD_EXECUTOR=ON, "
-              "which needs Boost.Context (libboost-context-dev), or use --on gpu");
-}
-
-}  // namespace
-
-std::unique_ptr<Runner> make_cpu_runner(const WorkloadOptions&, Session&) { refuse(); }
-
-std::string host_compiler_id(const base::Environment&) { refuse(); }
+std::string host_compiler_id(const base::Environment&) { refuse_executor(); }
 
 }  // namespace attnjit::cli
 

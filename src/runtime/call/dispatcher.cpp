@@ -65,6 +65,7 @@ Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
                        std::optional<codegen::Path> path)
     : engine_(std::move(environment), std::move(sink), std::move(spaces), path),
       plan_maker_(engine_),
+      dumper_(engine_),
       driver_(driver.get()) {
   loaded_->driver = std::move(driver);
 }
@@ -129,19 +130,32 @@ void Dispatcher::run(BasicPlanTable<Pass>& plans, CallTable<Pass>& calls,
   if (loaded != nullptr) context_id = cuda::find_current_context_id(*loaded);
   if (context_id) {
     if (const auto* const call = calls.find(*context_id, args)) {
-      return enqueue(*loaded, *call->plan, call->problem, args, call->layout, stream, workspace,
-                     call->kept);
+      return launch(*call->plan, call->problem, args, call->layout, stream, workspace, call->kept);
     }
   }
   const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
   const launch::Plan<Pass>& plan = find_plan(plans, problem, args, {stream});
   const typename Pass::Layout layout = launch::workspace_layout(plan.spec(), problem);
-  enqueue(driver(), plan, problem, args, layout, stream, workspace, {});
+  launch(plan, problem, args, layout, stream, workspace, {});
   if (!context_id || !calls.has_place(*context_id, args)) return;
   // A provisional plan is not there: another is to come.
   if (plans.find({*context_id, problem::plan_key(problem)}) != &plan) return;
   calls.keep({*context_id, args, problem, &plan, layout, plan.keep(*loaded, problem, args), {}});
+}
+
+// Enqueues the call, and keeps it where that is asked for.
+template <class Pass>
+void Dispatcher::launch(const launch::Plan<Pass>& plan, const typename Pass::Problem& problem,
+                        const typename Pass::Args& args, const typename Pass::Layout& layout,
+                        Stream stream, const Workspace& workspace,
+                        const typename Pass::Kept& kept) {
+  const cuda::Driver& loaded = driver();
+  if (!dumper_.active()) {
+    return enqueue(loaded, plan, problem, args, layout, stream, workspace, kept);
+  }
+  dumper_.run(loaded, plan, problem, args, stream, captures(loaded, stream),
+              [&] { enqueue(loaded, plan, problem, args, layout, stream, workspace, kept); });
 }
 
 template <class Pass>

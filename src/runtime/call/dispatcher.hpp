@@ -6,6 +6,7 @@
 
 #include "attnjit/context.hpp"
 #include "base/per_process.hpp"
+#include "runtime/call/call_dumper.hpp"
 #include "runtime/call/call_table.hpp"
 #include "runtime/call/plan_maker.hpp"
 #include "runtime/call/plan_table.hpp"
@@ -52,6 +53,10 @@ class Dispatcher {
   void run(BasicPlanTable<Pass>& plans, CallTable<Pass>& calls, const typename Pass::Args& args,
            Stream stream, const Workspace& workspace);
   template <class Pass>
+  void launch(const launch::Plan<Pass>& plan, const typename Pass::Problem& problem,
+              const typename Pass::Args& args, const typename Pass::Layout& layout, Stream stream,
+              const Workspace& workspace, const typename Pass::Kept& kept);
+  template <class Pass>
   void run_untuned(BasicPlanTable<Pass>& plans, const typename Pass::Problem& problem,
                    const typename Pass::Args& args, Stream stream);
   template <class Pass>
@@ -66,6 +71,7 @@ class Dispatcher {
 
   Engine engine_;
   PlanMaker plan_maker_;
+  CallDumper dumper_;
   struct Loaded {
     std::mutex mutex;
     std::shared_ptr<const cuda::Driver> driver;  // guarded by `mutex`

@@ -1,3 +1,5 @@
+#include "base/environment.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
-#include "base/environment.hpp"
 #include "unit/temp_directory.hpp"
 
 using namespace attnjit;
@@ -60,6 +61,7 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK(environment.cache_max_bytes == 2147483648);
   CHECK(environment.bundle_path.empty());
   CHECK_FALSE(environment.record_file);
+  CHECK_FALSE(environment.call_dumps);
   CHECK_FALSE(environment.nvrtc_path);
   CHECK_FALSE(environment.template_directory);
   CHECK_FALSE(environment.dump_directory);
@@ -75,6 +77,7 @@ TEST_CASE("every variable reaches its field") {
                                          {"ATTNJIT_CACHE_MAX_BYTES", "0"},
                                          {"ATTNJIT_BUNDLE_PATH", "/a::/b:"},
                                          {"ATTNJIT_RECORD", "/r"},
+                                         {"ATTNJIT_DUMP_CALLS", "/calls:20"},
                                          {"ATTNJIT_NVRTC", "/n"},
                                          {"ATTNJIT_TEMPLATE_DIR", "/t"},
                                          {"ATTNJIT_DUMP", "/d"},
@@ -86,6 +89,8 @@ TEST_CASE("every variable reaches its field") {
   CHECK(environment.cache_max_bytes == 0);
   CHECK(environment.bundle_path == std::vector<std::filesystem::path>{"/a", "/b"});
   CHECK(environment.record_file == "/r");
+  CHECK(environment.call_dumps.value().directory == "/calls");
+  CHECK(environment.call_dumps->calls == 20);
   CHECK(environment.nvrtc_path == "/n");
   CHECK(environment.template_directory == "/t");
   CHECK(environment.dump_directory == "/d");
@@ -170,6 +175,9 @@ TEST_CASE("garbage is refused with the variable, the value and what would do") {
   for (const char* value : {"0", "1025", "four"}) {
     check_refused("ATTNJIT_JOBS", value, "whole number from 1 to 1024");
   }
+  for (const char* value : {"/calls:", "/calls:0", "/calls:many", ":8", "/calls:1000001"}) {
+    check_refused("ATTNJIT_DUMP_CALLS", value, "DIRECTORY:N with N from 1 to 1000000");
+  }
 }
 
 TEST_CASE("describe() shows the effective values") {
@@ -179,12 +187,13 @@ TEST_CASE("describe() shows the effective values") {
                                      {"ATTNJIT_BUNDLE_PATH", "/a:/b"},
                                      {"ATTNJIT_LOG", "info"}}));
   const Variables shown(pairs.begin(), pairs.end());
-  CHECK(shown.size() == 13);
+  CHECK(shown.size() == 14);
   CHECK(shown.at("DISABLE_AUTOTUNE") == "1");
   CHECK(shown.at("ATTNJIT_AUTOTUNE") == "off");
   CHECK(shown.at("ATTNJIT_CACHE_DIR") == "0 (memory only)");
   CHECK(shown.at("ATTNJIT_BUNDLE_PATH") == "/a:/b");
   CHECK(shown.at("ATTNJIT_RECORD") == "(not set)");
+  CHECK(shown.at("ATTNJIT_DUMP_CALLS") == "(not set)");
   CHECK(shown.at("ATTNJIT_LOG") == "info");
 }
 

@@ -26,6 +26,7 @@ struct Measurement {
   std::vector<double> round_ms;  ///< the median launch of each round in milliseconds, sorted
   Work work;
   std::size_t workspace_bytes = 0;  ///< device memory besides the tensors
+  std::string path;                 ///< of the main kernel, "wgmma"
   std::string tile;                 ///< "q128 kv64 s2 w8 b1"
   std::string config_from;          ///< where that configuration came from
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "cli/work/host_memory.hpp"
 
 namespace attnjit::cli {
@@ -43,6 +44,8 @@ Measurement Bench::measure(const Case& job) {
   Measurement measured = spec.backward ? time_backward(mirror) : time_forward(mirror);
   measured.work = count_work(host.args(), spec.backward);
   const Planned planned = planner_.plan(job, codegen::find_arch(device_.arch()));
+  const Json& main = job.spec.backward ? planned.config["dkv"] : planned.config;
+  measured.path = main["path"];
   measured.tile = planned.steps[planned.main_step].tile;
   measured.config_from = planned.config_from;
   return measured;
