@@ -129,8 +129,35 @@ def test_a_window_without_a_mask():
     torch.testing.assert_close(last.transpose(1, 2), expected[:, :, -1:])
 
 
-@pytest.mark.parametrize("feature", ["dropout", "cache", "output_attentions"])
+@pytest.mark.parametrize("feature", ["cache", "output_attentions"])
 def test_what_is_missing_is_named(feature):
     q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
     with pytest.raises(NotImplementedError, match=f"{feature}: attnjit has no"):
-        attnjit.hf.attention_forward(torch.nn.Module(), q, q, q, None, **{feature: 0.1})
+        attnjit.hf.attention_forward(torch.nn.Module(), q, q, q, None, **{feature: True})
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (transformers.LlamaConfig(attention_dropout=0.1), "attention_dropout"),
+        (transformers.BertConfig(), "attention_probs_dropout_prob"),
+        (transformers.T5Config(), "dropout_rate"),
+        (None, "attention_dropout"),
+    ],
+)
+def test_dropout_says_how_to_turn_it_off(config, name):
+    layer = torch.nn.Module()
+    layer.config = config
+    q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
+    with pytest.raises(
+        NotImplementedError, match=f"^dropout: it is 0.1 in training; make the model with {name}=0,"
+    ):
+        attnjit.hf.attention_forward(layer, q, q, q, None, dropout=0.1)
+
+
+def test_a_mask_of_numbers_beside_a_position_bias():
+    layer = torch.nn.Module()
+    q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
+    bias, mask = torch.randn(2, 1, 2, 8, 8, device=DEVICE, dtype=DTYPE)
+    out, _ = attnjit.hf.attention_forward(layer, q, q, q, mask, position_bias=bias)
+    torch.testing.assert_close(out.transpose(1, 2), attnjit.attention(q, q, q, bias=bias + mask))
