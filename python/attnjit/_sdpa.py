@@ -32,7 +32,9 @@ def sdpa(
             PyTorch's kernels.
     """
     if dropout_p > 0:
-        raise NotImplementedError(f"dropout_p: it is {dropout_p}; pass dropout_p=0, for attnjit has no dropout")
+        raise NotImplementedError(
+            f"dropout_p: it is {dropout_p}; pass dropout_p=0, for attnjit has no dropout"
+        )
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask: it cannot be given together with is_causal=True")
     without_heads = query.dim() == 3
