@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).resolve().parent
 LIBRARY = _FOLDER / "lib" / "libattnjit_torch.so"
 
 

@@ -1,6 +1,8 @@
 """torch.export of a module that calls attention, on CPU tensors, and the schemas of torch.ops.attnjit."""
 
 import io
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -84,3 +86,25 @@ def test_the_operators_have_the_schemas_of_the_file():
     for name, schema in _schemas.schemas().items():
         defined = getattr(torch.ops.attnjit, name).default._schema
         assert str(defined) == str(torch._C.parse_schema(f"attnjit::{name}{schema}"))
+
+
+# A call by the library alone, with every kind of argument, of tensors that no implementation takes.
+CALLS = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+q = torch.randn(1, 2, 4, 8)
+try:
+    torch.ops.attnjit.forward(
+        q, q, q, q, *[None] * 9, [q], 0.5, True, 1, -1, 3, 2.0, 0, [1, 1, 4, 4, 0], [1, 1, 1, 1], "s + x[i]", None,
+        ["x"], 0, 0, True, False, False, True,
+    )
+except RuntimeError as error:
+    print(error)
+assert "attnjit" not in sys.modules
+"""
+
+
+@pytest.mark.skipif(not _schemas.LIBRARY.is_file(), reason="libattnjit_torch was not built")
+def test_the_library_without_the_package():
+    child = subprocess.run([sys.executable, "-c", CALLS, _schemas.LIBRARY], capture_output=True, text=True)
+    assert child.stdout == "q: it is not on a CUDA device; attnjit computes on these\n", child.stderr
