@@ -4,6 +4,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "launch.hpp"
 #include "tensors.hpp"
 
 namespace attnjit::torch_library {
@@ -19,10 +20,6 @@ const attnjit_expression* expression(attnjit_context* context,
 }
 
 }  // namespace
-
-void check(attnjit_status status) {
-  if (status != ATTNJIT_OK) throw std::runtime_error(attnjit_last_error());
-}
 
 ForwardCall::ForwardCall(attnjit_context* context, const ForwardInputs& inputs)
     : device_(inputs.q.get_device()),

@@ -37,7 +37,4 @@ class ForwardCall {
   std::vector<attnjit_operand> operands_;
 };
 
-/// Throws std::runtime_error with the library's message for a status other than ATTNJIT_OK.
-void check(attnjit_status status);
-
 }  // namespace attnjit::torch_library

@@ -1,14 +1,16 @@
 // The operators of torch.ops.attnjit, for programs with and without Python: their schemas, and a
 // forward for exported programs, which serves wherever no other implementation is registered.
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
-#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 
 #include <exception>
+#include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 
 #include "forward.hpp"
+#include "launch.hpp"
 #include "schemas.hpp"
 #include "tensors.hpp"
 
@@ -19,16 +21,6 @@ extern "C" __attribute__((weak)) AOTITorchError aoti_torch_get_current_cuda_stre
 namespace attnjit::torch_library {
 namespace {
 
-/// The one context of this process, which lives until it ends: other threads may still be in calls.
-attnjit_context* context() {
-  static attnjit_context* const made = [] {
-    attnjit_context* result = nullptr;
-    check(attnjit_context_create(nullptr, &result));
-    return result;
-  }();
-  return made;
-}
-
 CUstream_st* current_stream(int device) {
   void* stream = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
@@ -36,34 +28,43 @@ CUstream_st* current_stream(int device) {
 }
 
 void run(const ForwardCall& call) {
-  const torch::stable::accelerator::DeviceGuard guard(call.device());
-  std::size_t bytes = 0;
-  check(attnjit_forward_workspace_size(context(), &call.args(), &bytes));
-  const std::int64_t size = static_cast<std::int64_t>(bytes);
   // Stays allocated for what is on the stream when the tensor is dropped.
-  const Tensor workspace =
-      new_contiguous(torch::headeronly::ScalarType::Byte, call.device(), {&size, 1});
-  check(attnjit_forward(context(), &call.args(), current_stream(call.device()),
-                        workspace.data_ptr(), bytes));
+  std::optional<Tensor> workspace;
+  enqueue(call.args(), call.device(), current_stream(call.device()), [&](std::size_t bytes) {
+    const auto size = static_cast<std::int64_t>(bytes);
+    workspace = new_contiguous(torch::headeronly::ScalarType::Byte, call.device(), {&size, 1});
+    return workspace->data_ptr();
+  });
 }
 
-void forward(StableIValue* stack, std::uint64_t num_arguments, std::uint64_t) {
-  std::string message;
+/// Null, or what went wrong; the text stays until the next failure on this thread.
+[[gnu::noinline]] const char* why_failed(StableIValue* stack, std::uint64_t num_arguments) {
+  thread_local std::string message;
   try {
-    STD_TORCH_CHECK(num_arguments == ForwardInputs::kNumArguments,
-                    "attnjit::forward: its schema is another version's");
+    if (num_arguments != ForwardInputs::kNumArguments) {
+      throw std::runtime_error("attnjit::forward: its schema is another version's");
+    }
     const ForwardInputs inputs(stack);
-    const ForwardCall call(context(), inputs);
+    check_device(inputs.q, "q", inputs.q.get_device());
+    const ForwardCall call(shared_context(), inputs);
     run(call);
     for (const Tensor& result : call.results()) {
       *stack++ = torch::stable::detail::from(result);
     }
-    return;
+    return nullptr;
   } catch (const std::exception& error) {
     message = error.what();
+    return message.c_str();
   }
-  // PyTorch throws its own exception, for the C++ libraries of the two may differ.
-  aoti_torch_check(false, "attnjit::forward", __FILE__, __LINE__, message.c_str());
+}
+
+/// PyTorch throws its own exception, since the C++ libraries of the two may differ. For the same
+/// reason nothing is to be destroyed or caught in this function, which the exception leaves.
+void forward(StableIValue* stack, std::uint64_t num_arguments, std::uint64_t) {
+  const char* const failure = why_failed(stack, num_arguments);
+  if (failure != nullptr) {
+    aoti_torch_check(false, "attnjit::forward", __FILE__, __LINE__, failure);
+  }
 }
 
 void define(torch::stable::detail::StableLibrary& library) {

@@ -17,13 +17,6 @@ constexpr int kAxes = 4;
   throw std::runtime_error(std::string(name) + ": " + why);
 }
 
-void check_device(const Tensor& tensor, const char* name, int device) {
-  if (!tensor.is_cuda()) refuse(name, "it is not on a CUDA device; attnjit computes on these");
-  if (tensor.get_device() == device) return;
-  refuse(name, "it is on cuda:" + std::to_string(tensor.get_device()) +
-                   "; q is on cuda:" + std::to_string(device));
-}
-
 std::int32_t dtype_of(const Tensor& tensor, const char* name) {
   switch (tensor.scalar_type()) {
     case ScalarType::Half:
@@ -68,6 +61,13 @@ void check_axes(const Tensor& tensor, const char* name, int least, int most, con
 }
 
 }  // namespace
+
+void check_device(const Tensor& tensor, const char* name, int device) {
+  if (!tensor.is_cuda()) refuse(name, "it is not on a CUDA device; attnjit computes on these");
+  if (tensor.get_device() == device) return;
+  refuse(name, "it is on cuda:" + std::to_string(tensor.get_device()) +
+                   "; q is on cuda:" + std::to_string(device));
+}
 
 attnjit_tensor broadcast(const Tensor& tensor, const char* name, int device) {
   check_axes(tensor, name, 0, kAxes, "at most 4");

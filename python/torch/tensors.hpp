@@ -10,9 +10,12 @@ namespace attnjit::torch_library {
 
 using torch::stable::Tensor;
 
-/// A tensor of four axes, or of fewer that broadcast over the first ones. All functions here throw
-/// std::runtime_error, whose message begins with `name`, for a tensor that does not do, and for one
-/// that is not on device `device` of CUDA.
+/// Throws std::runtime_error, whose message begins with `name`, unless the tensor is on device
+/// `device` of CUDA.
+void check_device(const Tensor& tensor, const char* name, int device);
+
+/// A tensor of four axes, or of fewer that broadcast over the first ones. This and the following
+/// functions throw as check_device() does, and for a tensor that cannot be read so.
 attnjit_tensor broadcast(const Tensor& tensor, const char* name, int device);
 
 /// A tensor of exactly four axes.
