@@ -4,12 +4,7 @@ import torch
 from torch import Tensor
 
 from . import _call
-
-torch.library.define(
-    "attnjit::merge_lse",
-    "(Tensor parts, Tensor part_lses, Tensor? carry, Tensor? carry_lse, Tensor(a!) out, Tensor(b!) lse) -> ()",
-    tags=torch.Tag.pt2_compliant_tag,
-)
+from . import _schemas as _defines_operators  # noqa: F401
 
 
 @torch.library.impl("attnjit::merge_lse", "CPU")

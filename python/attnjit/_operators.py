@@ -1,30 +1,13 @@
-"""The operators `torch.ops.attnjit.forward` and `backward`: what torch.compile, fake tensors, tensor
+"""Implementations of the operators `torch.ops.attnjit.forward` and `backward`: what torch.compile, fake tensors, tensor
 subclasses and modes see of a call. They have no autograd formula; `_autograd` wraps them."""
 
 import torch
 from torch import Tensor
 
 from . import _call
+from . import _schemas as _defines_operators  # noqa: F401
 from ._layout import new_dsink, new_gradient, new_max_logits, new_row_numbers, new_tensor
-from ._scalars import SCHEMA_TYPES, Scalars
-
-*_NAMED, _READ = _call.Operands._fields
-_OPERANDS = ", ".join([*(f"Tensor? {name}" for name in _NAMED), f"Tensor[]? {_READ}"])
-_SCALARS = ", ".join(f"{kind} {name}" for name, kind in SCHEMA_TYPES._asdict().items())
-
-torch.library.define(
-    "attnjit::forward",
-    f"(Tensor q, Tensor k, Tensor v, {_OPERANDS}, {_SCALARS}, bool need_lse, bool need_row_max,"
-    " bool need_max_logits, bool sequence_major) -> (Tensor out, Tensor lse, Tensor row_max, Tensor max_logits)",
-    tags=torch.Tag.pt2_compliant_tag,
-)
-torch.library.define(
-    "attnjit::backward",
-    f"(Tensor dout, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_OPERANDS},"
-    f" {_SCALARS}, bool need_dbias, bool need_dsink, bool deterministic, bool[] need_read)"
-    " -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias, Tensor dsink, Tensor[] of_read)",
-    tags=torch.Tag.pt2_compliant_tag,
-)
+from ._scalars import Scalars
 
 
 def _absent(q: Tensor) -> Tensor:

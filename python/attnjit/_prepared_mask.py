@@ -6,14 +6,9 @@ import torch
 from torch import Tensor
 
 from . import _call
+from . import _schemas as _defines_operators  # noqa: F401
 
 _TILE, _WORD_BITS, _ROW_WORDS = 64, 32, 4
-
-torch.library.define(
-    "attnjit::prepare_mask",
-    "(Tensor mask, bool backward, Tensor(a!) memory) -> ()",
-    tags=torch.Tag.pt2_compliant_tag,
-)
 
 
 @torch.library.impl("attnjit::prepare_mask", "CPU")
@@ -75,7 +70,9 @@ def prepare_mask(mask: Tensor, *, backward: bool = False) -> PreparedMask:
         if mask.shape[axis] > 1 and mask.stride(axis) == 0:
             mask = mask.narrow(axis, 0, 1)
     if mask.shape[-1] == 1:
-        raise ValueError("mask: it is the same for all keys, which has no prepared form; pass it to attention")
+        raise ValueError(
+            "mask: it is the same for all keys, which has no prepared form; pass it to attention"
+        )
     batch_axes = tuple(mask.shape[:-3]) if mask.dim() > 4 else None
     mask = mask.flatten(0, -4)
     data = mask.new_empty(_bytes(mask.shape, backward), dtype=torch.uint8)

@@ -6,8 +6,8 @@ NO_DIAGONAL, TOP_LEFT, BOTTOM_RIGHT = 0, 1, 2
 
 
 class Scalars(NamedTuple):
-    """The numbers and the texts of a call, in the order in which `python/module` parses them. SCHEMA_TYPES has the
-    type of each in an operator's schema."""
+    """The numbers and the texts of a call, in the order in which `python/module` and schemas.txt
+    have them."""
 
     scale: float | None = None  # None: 1 / sqrt(head dim)
     causal: bool = False
@@ -24,9 +24,3 @@ class Scalars(NamedTuple):
     row_offset: int = 0  # added to i and j of expressions
     key_offset: int = 0
     block_sizes: tuple[int, int, int] | None = None  # rows and keys of a listed block, and blocks of keys or 0
-
-
-SCHEMA_TYPES = Scalars(
-    "float?", "bool", "int", "SymInt", "SymInt", "float", "SymInt", "SymInt[]?", "SymInt[]?",
-    "str?", "str?", "str[]", "SymInt", "SymInt", "SymInt[]?",
-)  # fmt: skip

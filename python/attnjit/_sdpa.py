@@ -1,5 +1,6 @@
 """`attnjit.sdpa`."""
 
+import torch
 from torch import Tensor
 
 from ._attention import attention
@@ -19,7 +20,7 @@ def sdpa(
 
     Args:
         query: (..., Hq, L, E), or (N, L, E); fp16 or bf16, on a CUDA device.
-        key, value: (..., H, S, E) and (..., H, S, Ev), of query's rank.
+        key, value: (..., H, S, E) and (..., H, S, Ev). Where ranks differ, all axes before the last two broadcast.
         attn_mask: broadcast to (..., Hq, L, S); bool, True keeps, or numbers of query's dtype or fp32 that
             are added to the scores, with a gradient if they require one.
         dropout_p: 0.
@@ -32,9 +33,14 @@ def sdpa(
             PyTorch's kernels.
     """
     if dropout_p > 0:
-        raise NotImplementedError(f"dropout_p: it is {dropout_p}; attnjit has no dropout")
+        raise NotImplementedError(
+            f"dropout_p: it is {dropout_p}; pass dropout_p=0, for attnjit has no dropout"
+        )
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask: it cannot be given together with is_causal=True")
+    if not query.dim() == key.dim() == value.dim():
+        first = torch.broadcast_shapes(*(t.shape[:-2] for t in (query, key, value)))
+        query, key, value = (t.expand(*first, *t.shape[-2:]) for t in (query, key, value))
     without_heads = query.dim() == 3
     if without_heads:
         query, key, value = (t.unsqueeze(1) for t in (query, key, value))

@@ -15,6 +15,9 @@ from .doors._served import count
 
 __all__ = ["attention_forward", "register"]
 
+# What configurations call the dropout of attention; T5's dropout_rate is that of other layers too.
+_DROPOUT_NAMES = ("attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "dropout_rate")
+
 
 def register(name: str = "attnjit") -> None:
     """Makes attnjit known to transformers as attn_implementation=`name`, with the function that makes its masks:
@@ -74,7 +77,7 @@ def attention_forward(
     if packed and attention_mask is not None:
         attention_mask = within_sequences(attention_mask, cu_seq_lens_q, cu_seq_lens_k)
         packed = False
-    _refuse("dropout", dropout or None)
+    _refuse_dropout(module, dropout)
     _refuse("position_bias of packed sequences", position_bias if packed else None)
     for name in ("cache", "output_attentions"):
         _refuse(name, features.get(name))
@@ -98,6 +101,15 @@ def attention_forward(
     out, *_ = attend(q, k, v, operands, scalars, sequence_major=True, deterministic=None)
     count("hf", None)
     return out.transpose(1, 2), None
+
+
+def _refuse_dropout(module: nn.Module, dropout: float) -> None:
+    if dropout:
+        config = getattr(module, "config", None)
+        name = next((name for name in _DROPOUT_NAMES if getattr(config, name, 0)), "attention_dropout")
+        raise NotImplementedError(
+            f"dropout: it is {dropout} in training; make the model with {name}=0, for attnjit has no dropout"
+        )
 
 
 def _refuse(name: str, value) -> None:

@@ -381,6 +381,12 @@ def test_sdpa_agrees_with_torch():
     assert_same((attnjit.sdpa(q, k, v, mask[:, 0]),), (expected,))
 
 
+def test_sdpa_of_ranks_that_differ():
+    q, k, v = torch.randn(4, LQ, D), torch.randn(B, 4, LK, D), torch.randn(4, LK, D)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(attnjit.sdpa(q, k, v, is_causal=True), expected)
+
+
 def test_what_sdpa_refuses():
     q, k, v = tensors(requires_grad=False)
     with pytest.raises(ValueError, match="key: it has 2 heads and query 4; enable_gqa"):

@@ -1,5 +1,5 @@
-"""Models of transformers with random weights through attnjit, against their own eager attention: on a GPU if
-there is one, else on CPU tensors."""
+"""The interface of transformers: packed sequences, windows and refusals, against eager attention and attnjit.attention.
+On a GPU if there is one, else on CPU tensors."""
 
 import pytest
 import torch
@@ -12,114 +12,11 @@ from transformers import masking_utils
 import attnjit.hf
 from attnjit import _autograd, _hf_masks
 
-ON_GPU = torch.cuda.is_available()
-DEVICE, DTYPE = ("cuda", torch.bfloat16) if ON_GPU else ("cpu", torch.float32)
-# Eager attention in bf16 rounds its scores; attnjit does not.
-CLOSE = {"rtol": 0.05, "atol": 0.05} if ON_GPU else {"rtol": 1e-4, "atol": 1e-5}
+import hf_models
+from hf_models import CLOSE, DEVICE, DTYPE, ON_GPU, assert_same, prepared, use
 
 if not ON_GPU:
     pytestmark = pytest.mark.usefixtures("cpu_kernels")
-
-
-def llama(**changes):
-    config = transformers.LlamaConfig(
-        vocab_size=100, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=None,
-        **changes,
-    )  # fmt: skip
-    return transformers.LlamaForCausalLM(config)
-
-
-def t5():
-    config = transformers.T5Config(
-        vocab_size=100, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4, dropout_rate=0.0,
-        decoder_start_token_id=0,
-    )  # fmt: skip
-    return transformers.T5ForConditionalGeneration(config)
-
-
-def mistral():
-    config = transformers.MistralConfig(
-        vocab_size=100, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, sliding_window=4, pad_token_id=0, bos_token_id=1, eos_token_id=None,
-    )  # fmt: skip
-    return transformers.MistralForCausalLM(config)
-
-
-def gemma2():
-    config = transformers.Gemma2Config(
-        vocab_size=100, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=16, sliding_window=4, attn_logit_softcapping=2.0, query_pre_attn_scalar=1,
-        pad_token_id=0, bos_token_id=1, eos_token_id=None,
-    )  # fmt: skip
-    return transformers.Gemma2ForCausalLM(config)
-
-
-def gpt_oss():
-    config = transformers.GptOssConfig(
-        vocab_size=100, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=16, sliding_window=4, num_local_experts=2, num_experts_per_tok=1,
-        pad_token_id=0, bos_token_id=1, eos_token_id=None,
-    )  # fmt: skip
-    return transformers.GptOssForCausalLM(config)
-
-
-def prepared(make):
-    attnjit.hf.register()
-    torch.manual_seed(0)
-    return make().to(DEVICE, DTYPE).train()
-
-
-def batch(side, rows=12):
-    torch.manual_seed(1)
-    tokens = torch.randint(1, 100, (3, rows), device=DEVICE)
-    keep = torch.ones_like(tokens)
-    for sample, padding in enumerate((0, 3, 7)):
-        keep[sample, slice(None, padding) if side == "left" else slice(rows - padding, None)] = 0
-    return tokens * keep, keep
-
-
-def use(model, implementation):
-    """Sets what computes attention, in parts that have a config of their own too: transformers 5.17 leaves out
-    T5's encoder and decoder."""
-    model.set_attn_implementation(implementation)
-    for part in model.modules():
-        if hasattr(part, "config"):
-            part.config._attn_implementation = implementation
-
-
-def results(model, implementation, keep, **inputs):
-    """Logits of tokens that are not padding, loss and gradients."""
-    use(model, implementation)
-    model.zero_grad()
-    output = model(**inputs)
-    output.loss.backward()
-    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-    return output.logits[keep.bool()], output.loss, gradients
-
-
-def assert_same(model, keep, **inputs):
-    before = attnjit.served().get("hf", {}).get("served", 0)
-    found = results(model, "attnjit", keep, **inputs)
-    assert attnjit.served()["hf"]["served"] > before
-    torch.testing.assert_close(found, results(model, "eager", keep, **inputs), **CLOSE)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("make", [llama, mistral, gemma2, gpt_oss])
-def test_decoders_with_padding(make, side):
-    model = prepared(make)
-    tokens, keep = batch(side)
-    # Neither padding nor the first token after it, which a row of padding predicts.
-    is_label = keep.bool() & keep.roll(1, 1).bool()
-    labels = tokens.masked_fill(~is_label, -100)
-    assert_same(model, keep, input_ids=tokens, attention_mask=keep, labels=labels)
-
-
-def test_decoder_without_padding():
-    tokens, keep = batch("left")
-    tokens = tokens.clamp(min=1)
-    assert_same(prepared(llama), torch.ones_like(keep), input_ids=tokens, labels=tokens)
 
 
 def packed_tokens(lengths=(5, 1, 9)):
@@ -131,19 +28,19 @@ def packed_tokens(lengths=(5, 1, 9)):
 
 
 # Not gpt_oss, which makes its masks without position_ids (transformers 5.17 to 5.24), so that they know no sequences.
-@pytest.mark.parametrize("make", [llama, mistral, gemma2])
+@pytest.mark.parametrize("make", [hf_models.llama, hf_models.mistral, hf_models.gemma2])
 def test_packed_sequences_have_bounds_and_no_mask(make, monkeypatch):
     model = prepared(make)
-    tokens, inputs = packed_tokens()
+    _, inputs = packed_tokens()
     given = []
     monkeypatch.setattr(attnjit.hf, "attend", lambda *a, **k: given.append(a[3]) or _autograd.attend(*a, **k))
-    assert_same(model, torch.ones_like(tokens), **inputs)
+    assert_same(model, 2, **inputs)
     assert given and all(operands.mask is None for operands in given)
     assert all(operands.cu_seqlens_kv.tolist() == [0, 5, 6, 15] for operands in given)
 
 
 def test_packed_sequences_of_a_model_that_makes_masks_without_positions():
-    model = prepared(gpt_oss).eval()
+    model = prepared(hf_models.gpt_oss).eval()
     use(model, "attnjit")
     lengths = (5, 1, 9)
     tokens, inputs = packed_tokens(lengths)
@@ -212,30 +109,6 @@ def test_bounds_that_a_model_passes(is_causal):
         )
 
 
-def test_t5_and_the_gradient_of_its_position_bias():
-    model = prepared(t5)
-    tokens, keep = batch("right")
-    labels = torch.randint(1, 100, (3, 5), device=DEVICE)
-    assert_same(model, torch.ones_like(labels), input_ids=tokens, attention_mask=keep, labels=labels)
-    assert any("relative_attention_bias" in name for name, _ in model.named_parameters())
-
-
-@pytest.mark.parametrize("cache", ["dynamic", "static"])
-@pytest.mark.parametrize("make", [llama, mistral, gemma2, gpt_oss])
-def test_generate(make, cache):
-    model = prepared(make).eval().to(torch.float32 if not ON_GPU else DTYPE)
-    tokens, keep = batch("left")
-    scores = []
-    for implementation in ("attnjit", "eager"):
-        use(model, implementation)
-        output = model.generate(
-            tokens, attention_mask=keep, max_new_tokens=6, do_sample=False, cache_implementation=cache,
-            output_scores=True, return_dict_in_generate=True, disable_compile=True,
-        )  # fmt: skip
-        scores.append(output.scores[0])
-    torch.testing.assert_close(*scores, **CLOSE)
-
-
 def test_outputs_are_contiguous_rows_of_heads():
     layer = torch.nn.Module()
     q, k = (
@@ -256,8 +129,35 @@ def test_a_window_without_a_mask():
     torch.testing.assert_close(last.transpose(1, 2), expected[:, :, -1:])
 
 
-@pytest.mark.parametrize("feature", ["dropout", "cache", "output_attentions"])
+@pytest.mark.parametrize("feature", ["cache", "output_attentions"])
 def test_what_is_missing_is_named(feature):
     q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
     with pytest.raises(NotImplementedError, match=f"{feature}: attnjit has no"):
-        attnjit.hf.attention_forward(torch.nn.Module(), q, q, q, None, **{feature: 0.1})
+        attnjit.hf.attention_forward(torch.nn.Module(), q, q, q, None, **{feature: True})
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (transformers.LlamaConfig(attention_dropout=0.1), "attention_dropout"),
+        (transformers.BertConfig(), "attention_probs_dropout_prob"),
+        (transformers.T5Config(), "dropout_rate"),
+        (None, "attention_dropout"),
+    ],
+)
+def test_dropout_says_how_to_turn_it_off(config, name):
+    layer = torch.nn.Module()
+    layer.config = config
+    q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
+    with pytest.raises(
+        NotImplementedError, match=f"^dropout: it is 0.1 in training; make the model with {name}=0,"
+    ):
+        attnjit.hf.attention_forward(layer, q, q, q, None, dropout=0.1)
+
+
+def test_a_mask_of_numbers_beside_a_position_bias():
+    layer = torch.nn.Module()
+    q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
+    bias, mask = torch.randn(2, 1, 2, 8, 8, device=DEVICE, dtype=DTYPE)
+    out, _ = attnjit.hf.attention_forward(layer, q, q, q, mask, position_bias=bias)
+    torch.testing.assert_close(out.transpose(1, 2), attnjit.attention(q, q, q, bias=bias + mask))

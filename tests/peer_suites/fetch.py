@@ -3,8 +3,9 @@
   python3 tests/peer_suites/fetch.py DIRECTORY
 
 DIRECTORY/xf gets xformers' package and tests/test_mem_eff_attention.py, DIRECTORY/fa flash-attn's tests/test_flash_attn.py
-with what it imports, from the source distributions of the package index (PIP_INDEX_URL, by default PyPI). Their files
-stay as they are, but for one import of xformers' profiler, which is left out.
+with what it imports, DIRECTORY/vl two files of vLLM's tests/kernels/attention, from the source distributions of the
+package index (PIP_INDEX_URL, by default PyPI). Their files stay as they are, but for one import of xformers' profiler,
+which is left out.
 """
 
 import io
@@ -73,6 +74,15 @@ def fetch_flash_attn(target):
             wheel.extract(name, target)
 
 
+def fetch_vllm(target):
+    tests = "tests/kernels/attention"
+    for path, text in source_files("vllm", "0.33.0"):
+        if path in (f"{tests}/test_flash_attn.py", f"{tests}/test_triton_prefill_attention.py"):
+            write(target / pathlib.Path(path).name, text)
+        elif path == "LICENSE":
+            write(target / path, text)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -82,6 +92,7 @@ def main():
     )
     fetch_xformers(directory / "xf")
     fetch_flash_attn(directory / "fa")
+    fetch_vllm(directory / "vl")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# run.sh xf|fa [seconds] [processes]: a sample of xformers' tests/test_mem_eff_attention.py (xf) or of flash-attn's
-# tests/test_flash_attn.py (fa) on attnjit's kernels. Needs torch, Triton, pytest, scipy and a GPU, and attnjit on
+# run.sh xf|fa|vl|pt [seconds] [processes]: tests of xformers, flash-attn, vLLM or PyTorch on attnjit's kernels, a sample
+# of the first two. README.md says which. Needs torch, Triton, pytest, scipy and a GPU, and attnjit on
 # PYTHONPATH (by default build/python of the working directory). Runs in a folder that fetch.py has filled. Kernels go to $ATTNJIT_CACHE_DIR, by default a folder in /tmp.
 # Prints a summary; under $OUT it leaves SUITE-results.jsonl and SUITE-log.txt.
-suite=${1:?xf or fa} seconds=${2:-200} processes=${3:-16}
+suite=${1:?xf, fa, vl or pt} seconds=${2:-200} processes=${3:-16}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) out=${OUT:-/tmp/suites-out} work=$(mktemp -d)
 mkdir -p "$out"
 export PYTHONPATH=$here/$suite:$here:${PYTHONPATH:-build/python} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
