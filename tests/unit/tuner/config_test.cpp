@@ -233,7 +233,7 @@ TEST_CASE("on Hopper tiles do not cross the blocks by which a keep expression re
     return codegen::describe_tile(config);
   };
   CHECK(tile(128, 1, "keep i0[b, h, i // 64, j // 64] > 0; int32") == "wgmma q64 kv64 s2");
-  CHECK(tile(128, 1, "keep i0[b, h, i // 128, j // 64] > 0; int32") == "wgmma q128 kv64 s2");
+  CHECK(tile(128, 1, "keep i0[b, h, i // 128, j // 64] > 0; int32") == "wgmma q128 kv64 s3");
   CHECK(tile(64, 1, "keep i0[b, h, i // 64, j // 128] > 0; int32") == "wgmma q64 kv128 s2");
   CHECK(tile(64, 1, "keep i0[b, h, i // 128, j // 128] > 0; int32") == "wgmma q128 kv128 s2");
   // Heads that share a kv head's blocks fill a tile of 128 rows together; others do not.
