@@ -148,12 +148,24 @@ struct BackwardKeepExpression : KeepPairs<kShape, Formula> {
     kv_len = block.kv_len;
   }
   ATTNJIT_DEVICE TileUse tile_use(int, int head, int q_tile, int kv_tile) const {
+    return use_of_keys(head, q_tile, kv_tile * kShape.block_kv, kShape.block_kv);
+  }
+  template <int kParts>
+  ATTNJIT_DEVICE TileUse part_use(int, int head, int q_tile, int kv_tile, int part) const {
+    constexpr int kKeys = kShape.block_kv / kParts;
+    const int first = kv_tile * kShape.block_kv + part * kKeys;
+    return first < kv_len ? use_of_keys(head, q_tile, first, kKeys) : TileUse::kSkip;
+  }
+
+ private:
+  // Of `keys` keys from `first` on.
+  ATTNJIT_DEVICE TileUse use_of_keys(int head, int q_tile, int first, int keys) const {
     formula::Place place = at;
     place.h = head;
     const int first_row = q_tile * kShape.block_q, end_row = first_row + kShape.block_q;
     const int last_row = (end_row < query_len ? end_row : query_len) - 1;
     if (last_row < first_row) return TileUse::kSkip;
-    const int first = kv_tile * kShape.block_kv, end = first + kShape.block_kv;
+    const int end = first + keys;
     return this->use_of(place, {first_row, last_row}, first, end < kv_len ? end : kv_len);
   }
 };

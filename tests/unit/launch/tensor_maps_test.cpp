@@ -202,6 +202,7 @@ TEST_CASE("a backward reads k, v, q and dout by rows, the latter two where there
                                            .head_dim = 64,
                                            .head_dim_v = 64,
                                            .gqa_ratio = 2,
+                                           .key_parts = 1,
                                            .block_q = 128,
                                            .num_stages = 2,
                                            .producer_registers = 40,
