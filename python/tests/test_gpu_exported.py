@@ -77,6 +77,8 @@ def calls_of_each_argument():
     tail = torch.rand(2, 1, 5, 5, device="cuda") < 0.7
     pages = normal(2, 5, 2, 16, 64)
     attnjit.attention(q[:, :, :5], *pages, block_table=table, seqlens_kv=lengths, tail_mask=tail)
+    lists, counts = (torch.tensor(n, dtype=torch.int32, device="cuda") for n in ([[[[1], [0]]]], [[[1, 1]]]))
+    attnjit.attention(q, k, v, blocks=attnjit.BlockLists(lists, counts, (64, 64), lists, counts))
 
 
 @pytest.mark.skipif(not _schemas.LIBRARY.is_file(), reason="libattnjit_torch was not built")

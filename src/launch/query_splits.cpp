@@ -38,12 +38,22 @@ SeenTiles seen_tiles(const BackwardGrid& grid, const BackwardPlanSpec& spec,
   return seen;
 }
 
+// Whether each head that shares keys is a share: thread blocks that take all heads one after
+// another, of which each has as many tiles of queries as its lists say, would soon be at different
+// heads, whose Q, dO and dq together do not stay in L2.
+bool takes_heads_apart(const BackwardPlanSpec& spec, const problem::Problem& p) {
+  constexpr std::int64_t kCached = 24 << 20;
+  const std::int64_t row = 2 * (p.head_dim + p.head_dim_v) + 4 * p.head_dim;
+  return spec.dkv.splits_last && p.gqa_ratio() * p.seqlen_q * row > kCached;
+}
+
 }  // namespace
 
 std::int32_t query_splits(const BackwardGrid& grid, const BackwardPlanSpec& spec,
                           const problem::Problem& problem) {
   const std::int64_t blocks = grid.kv_planes * grid.kv_tiles, slots = spec.block_slots;
   const std::int64_t heads = problem.gqa_ratio(), tiles = heads * grid.q_tiles;
+  if (takes_heads_apart(spec, problem)) return static_cast<std::int32_t>(heads);
   if (!problem.bounded_left && !problem.bounded_right) {
     return choose_splits(blocks, tiles, slots, kCosts);
   }

@@ -89,6 +89,8 @@ Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
   const Family& f = key.family.scores;
   const bool mask = problem::varies_over_keys(f.mask), bias = has_bias(f);
   Traits t = shared_traits(f, 1, mask, bias, arch);
+  // Tiles are chosen for blocks where the kernel of dk and dv tells its warpgroups' keys apart.
+  if (f.keep && f.keep->dtypes.size() != 1) t.keep_block_q = t.keep_block_kv = 0;
   t.rows = key.bucket_q;
   t.wgmma = !codegen::why_no_wgmma(key.family, arch);
   t.single_tile = fills_single_tile(key);

@@ -38,9 +38,9 @@ TEST_CASE_FIXTURE(CountedWork,
 }
 
 TEST_CASE_FIXTURE(CountedWork, "caught in counted work: places that are taken from the first on") {
-  expect_report({kPlan, "index = static_cast<uint32>(schedule.num_blocks) + ptx::take_count(",
-                 "index = 5 + ptx::take_count("},
-                {lengths(), kWgmma}, {"rows fail"});
+  expect_report(
+      {kPlan, "index = kConfig.teams * blocks + ptx::take_count(", "index = 5 + ptx::take_count("},
+      {lengths(), kWgmma}, {"rows fail"});
 }
 
 }  // namespace

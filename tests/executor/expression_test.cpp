@@ -141,10 +141,10 @@ TEST_CASE_FIXTURE(Mutations, "caught in expressions: neighbours by their block o
   ProblemSpec longer = kSmall;
   longer.seqlen_q = 330;
   longer.seqlen_kv = 290;
-  const std::string wide =
-      R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "pack_gqa": false})";
-  expect_report({reads, "(along.distance & ~15)", "0"}, {with(longer, kRanged[4]), wide},
-                {"rows fail"});
+  ProblemSpec shorter =
+      with(longer, {"", "block[i // 32, j // 32] < 3", {"block=int32:11,10:below/5"}});
+  shorter.backward = true;
+  expect_report({reads, "(along.distance & ~15)", "0"}, {shorter, wgmma_backward(64)}, {"fail"});
   expect_report({reads, ".word[distance & 3]", ".word[0]"}, {with(longer, kRanged[0]), kWgmma},
                 {"rows fail"});
 }

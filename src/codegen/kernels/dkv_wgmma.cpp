@@ -15,7 +15,8 @@ constexpr auto fields(const DkvWgmmaConfig*) {
       base::Field{"scale_first", &C::scale_first}, base::Field{"any_scale", &C::any_scale},
       base::Field{"bias_tiles", &C::bias_tiles}, base::Field{"dq_order", &C::dq_order},
       base::Field{"owns_kv_head", &C::owns_kv_head}, base::Field{"shares_work", &C::shares_work},
-      base::Field{"block_q", &C::block_q}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"key_parts", &C::key_parts}, base::Field{"block_q", &C::block_q},
+      base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"dq_registers", &C::dq_registers});
 }
@@ -56,6 +57,13 @@ Rule why_dq_method_unfit(const BackwardTunables& t, const BackwardFamily& f) {
   return std::nullopt;
 }
 
+// Whether a keep expression reads by blocks of 64 keys, so that a tile often keeps those of one
+// warpgroup alone. Of two operands the warps that walk would spill 138 to 230 bytes.
+bool has_narrow_blocks(const problem::Family& f) {
+  const std::int64_t keys = f.keep && f.keep->dtypes.size() == 1 ? f.keep->blocks.keys : 0;
+  return keys % 64 == 0 && keys % 128 != 0;
+}
+
 }  // namespace
 
 kernel::DkvWgmmaConfig dkv_wgmma_config(const BackwardFamily& f, const BackwardTunables& t) {
@@ -66,6 +74,9 @@ kernel::DkvWgmmaConfig dkv_wgmma_config(const BackwardFamily& f, const BackwardT
   // beside wider heads or operands, nor the warp that completes a dbias tile by tile.
   const bool walks = !f.scores.packed || (width <= 64 && !operands);
   const bool shares = !planes && walks && t.dbias_method != DbiasMethod::kStore;
+  const bool visits_all = planes || dq_order(f, t.dq_method) != kernel::DqOrder::kAny;
+  const bool parts =
+      !visits_all && t.dbias_method == DbiasMethod::kNone && has_narrow_blocks(f.scores);
   // Registers of those that load, and what they leave to those of dq, so that threads that have
   // keys of 128 columns get 208, and of fewer 200 (ptxas 13.0). Those of dq need more where they
   // complete it.
@@ -81,6 +92,7 @@ kernel::DkvWgmmaConfig dkv_wgmma_config(const BackwardFamily& f, const BackwardT
           .dq_order = dq_order(f, t.dq_method),
           .owns_kv_head = planes,
           .shares_work = shares,
+          .key_parts = parts ? 2 : 1,
           .block_q = t.dkv.block_q,
           .num_stages = t.dkv.num_stages,
           .producer_registers = of_loads,
@@ -96,6 +108,7 @@ DkvFacts facts(const kernel::DkvWgmmaConfig& config) {
           .whole_tiles = true,
           .persistent = config.shares_work,
           .takes_orders = true,
+          .splits_last = config.splits_last(),
           .dq_order = config.dq_order};
 }
 

@@ -7,6 +7,7 @@
 #include "codegen/kernels/score_kernel.hpp"
 #include "codegen/literals.hpp"
 #include "codegen/mask_form.hpp"
+#include "expr/bounds.hpp"
 
 namespace attnjit::kernel {
 
@@ -19,8 +20,8 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
       base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
       base::Field{"page_kv", &C::page_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
-      base::Field{"min_blocks", &C::min_blocks}, base::Field{"row_max", &C::row_max},
-      base::Field{"plans_work", &C::plans_work},
+      base::Field{"min_blocks", &C::min_blocks}, base::Field{"teams", &C::teams},
+      base::Field{"row_max", &C::row_max}, base::Field{"plans_work", &C::plans_work},
       base::Field{"shares_masked_path", &C::shares_masked_path});
 }
 
@@ -39,7 +40,20 @@ using problem::Family;
 bool has_unknown_costs(const Family& f, bool packs_heads) {
   const bool by_mask =
       mask_form(f) == MaskForm::kBits && (f.mask == Extent::kPerPair || f.bias != Extent::kPerPair);
-  return f.packed || f.seqlens || by_mask || (f.keep && !ranged_axes(*f.keep, packs_heads).empty());
+  const bool by_operand =
+      f.keep && (f.keep->blocks.rows != 0 || !ranged_axes(*f.keep, packs_heads).empty());
+  return f.packed || f.seqlens || by_mask || by_operand;
+}
+
+// Whether rows keep blocks of keys by lists, and nothing else drops keys for which V is
+// zero-filled.
+bool has_long_lists(const Family& f) {
+  if (!f.keep || f.keep->blocks.rows == 0 || f.packed || f.seqlens || f.page_size > 0) return false;
+  if (f.mask != Extent::kAbsent || problem::has_left_bound(f) || problem::has_right_bound(f)) {
+    return false;
+  }
+  const expr::KeyBounds bounds = expr::key_bounds(f.keep->expression);
+  return !bounds.lower && !bounds.upper && expr::key_conjuncts(f.keep->expression).empty();
 }
 
 // Registers of the warps that load, so that they spill little, and those that multiply nothing
@@ -69,6 +83,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
       .num_stages = t.num_stages,
       .producer_registers = producer_registers(f, t),
       .min_blocks = 2,
+      .teams = 1,
       .row_max = f.row_max,
       .plans_work = has_unknown_costs(f, t.pack_gqa),
       // A second text costs such a kernel more than the branches do: 1 to 5 % on an H100.
@@ -76,6 +91,11 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
   // Of small tiles an SM holds two thread blocks, one of which multiplies while the other computes
   // exponentials. With pack_gqa there are few blocks of rows.
   if (config.pack_gqa || !config.has_small_tile()) config.min_blocks = 1;
+  // Where registers allow one, two teams do the same.
+  if (config.min_blocks == 1 && has_long_lists(f)) {
+    config.teams = 2;
+    if (config.pack_gqa || !config.has_team_tile()) config.teams = 1;
+  }
   return config;
 }
 

@@ -61,6 +61,8 @@ struct DkvFacts {
   /// It begins with the last queries, takes heads abreast and sets sums of dq to zero where its
   /// parameters say so.
   bool takes_orders = false;
+  /// Work tiles of all keys take the first share of split queries, then the next one.
+  bool splits_last = false;
   kernel::DqOrder dq_order = kernel::DqOrder::kAny;
   /// Thread blocks share out planes, by kernel::BiasPlanes, and compute all gradients of each.
   bool single_tile = false;

@@ -27,18 +27,27 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     int lane;  // that knows its live rows
   };
 
+  static constexpr int kParts = kConfig.key_parts;  // of keys, which tiles are looked up by
+
   uint32 left = 0, masked = 0,
-         with_dead = 0;      // of the 32 tiles: those to come, with a mask, with dead rows
-  int lane_head, lane_tile;  // the lane's
+         with_dead = 0;  // of the 32 tiles: those to come, with a mask, with dead rows
+  uint32 part_kept[kParts], part_masked[kParts];  // those with a kept score in a part, with a mask
+  int lane_head, lane_tile;                       // the lane's
+  int turn = 0;  // the part that is to get the next tile, if it has one
 
   ATTNJIT_DEVICE Job next() {
     while (left == 0 && next_position < end_position) look_ahead();
     if (left == 0) return {{BackwardJob::kNone, 0, false}, false, 0};
-    const int lane = ptx::lowest_bit(left);
-    left &= left - 1;
-    return {{of_lane(lane_head, lane), of_lane(lane_tile, lane), (masked >> lane & 1) != 0},
-            (with_dead >> lane & 1) != 0,
-            lane};
+    const int lane = ptx::lowest_bit(of_turn());
+    left &= kParts > 1 ? ~(1u << lane) : left - 1;
+    Job job = {{of_lane(lane_head, lane), of_lane(lane_tile, lane), (masked >> lane & 1) != 0},
+               (with_dead >> lane & 1) != 0,
+               lane};
+    if constexpr (kParts > 1) {
+      job.parts = parts_of(lane);
+      if (job.parts.kept != 3) turn = job.parts.keeps(0) ? 1 : 0;
+    }
+    return job;
   }
 
   // visit(head, tile) for each tile of queries that next() would pass over.
@@ -99,6 +108,10 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     const int position = next_position + ptx::lane_index();
     next_position += 32;
     find_pair(position);
+    if constexpr (kParts > 1) {
+      look_up_parts(position < end_position);
+      return;
+    }
     const TileUse use =
         position < end_position ? this->use_of(lane_head, lane_tile) : TileUse::kSkip;
     // With ordered or owned dq, tiles without a kept score are visited as well: other thread blocks
@@ -109,6 +122,40 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     left = ptx::warp_ballot(exists);
     masked = ptx::warp_ballot(exists && (use != TileUse::kPlain || drops_keys()));
     with_dead = ptx::warp_ballot(exists && has_dead_rows());
+  }
+  // The tiles to come, those of the part whose turn it is if there are any: each part belongs to
+  // another warpgroup.
+  ATTNJIT_DEVICE uint32 of_turn() const {
+    if constexpr (kParts == 1) return left;
+    const uint32 of_part = left & (turn == 0 ? part_kept[0] : part_kept[kParts - 1]);
+    return of_part != 0 ? of_part : left;
+  }
+  // The same part by part, if the lane has a tile.
+  ATTNJIT_DEVICE void look_up_parts(bool has_tile) {
+    looked_up = {};
+    if (has_tile) looked_up = this->load_live(lane_head, lane_tile);
+    const bool exists = looked_up.any() && overlaps(this->keys_of(lane_tile));
+    const bool drops = exists && drops_keys();
+    left = 0;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const TileUse use = exists ? features.template part_use<kParts>(block.batch, lane_head,
+                                                                      lane_tile, kv_tile, part)
+                                 : TileUse::kSkip;
+      part_kept[part] = ptx::warp_ballot(use != TileUse::kSkip);
+      part_masked[part] = ptx::warp_ballot(use == TileUse::kMasked || drops) & part_kept[part];
+      left |= part_kept[part];
+    }
+    with_dead = ptx::warp_ballot(exists && has_dead_rows()) & left;
+  }
+  ATTNJIT_DEVICE KeyParts parts_of(int lane) const {
+    KeyParts parts;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      parts.kept |= (part_kept[part] >> lane & 1) << part;
+      parts.masked |= (part_masked[part] >> lane & 1) << part;
+    }
+    return parts;
   }
   ATTNJIT_DEVICE bool overlaps(const KeyRange& seen) const {
     const int first = kv_tile * kConfig.block_kv;

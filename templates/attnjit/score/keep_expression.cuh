@@ -45,9 +45,13 @@ struct KeepPairs : Feature {
   }
   template <class K>
   ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
-    for_each(block, first_key, [&](bool keeps, int line, int key, int, int, int) {
-      kept.keep_pair(line, key, keeps);
-    });
+    if constexpr (kShape.queries_in_rows()) {
+      keep_spans(block, kept, first_key);
+    } else {
+      for_each(block, first_key, [&](bool keeps, int line, int key, int, int, int) {
+        kept.keep_pair(line, key, keeps);
+      });
+    }
   }
 
  protected:
@@ -67,9 +71,32 @@ struct KeepPairs : Feature {
   }
 
  private:
-  template <class Visit>
+  // Span by span and key after key, so that neighbours that are read together wait in registers for
+  // their pairs alone.
+  template <class K>
+  ATTNJIT_DEVICE void keep_spans(const Block& block, K& kept, int first_key) const {
+    constexpr ScoreShape kSpan = one_span();
+#pragma unroll
+    for (int s = 0; s < kShape.keys() / kSpan.keys(); ++s) {
+      uint32 dropped[kShape.lines()] = {};
+      for_each<kSpan>(block, first_key + kSpan.keys() * s,
+                      [&](bool keeps, int line, int key, int, int, int) {
+                        dropped[line] |= keeps ? 0u : 1u << key;
+                      });
+#pragma unroll
+      for (int line = 0; line < kShape.lines(); ++line) kept.drop(line, s, dropped[line]);
+    }
+  }
+  // In KeyOrder a thread's keys of a span follow one another.
+  ATTNJIT_CONSTEXPR static ScoreShape one_span() {
+    ScoreShape shape = kShape;
+    shape.groups = kShape.span() / 8;
+    shape.strided_keys = 0;
+    return shape;
+  }
+  template <ScoreShape kPart = kShape, class Visit>
   ATTNJIT_DEVICE void for_each(const Block& block, int first_key, Visit visit) const {
-    const formula::Pairs<kShape, Formula, Params> pairs(params, block, at, first_key);
+    const formula::Pairs<kPart, Formula, Params> pairs(params, block, at, first_key);
     pairs.for_each(
         [&](const auto& row, const auto& key, int line, int distance, int m, int n, int e) {
           visit(Formula::keeps(params, row.at, pairs.head, row.values, key.values, row.i, key.j),
@@ -121,12 +148,24 @@ struct BackwardKeepExpression : KeepPairs<kShape, Formula> {
     kv_len = block.kv_len;
   }
   ATTNJIT_DEVICE TileUse tile_use(int, int head, int q_tile, int kv_tile) const {
+    return use_of_keys(head, q_tile, kv_tile * kShape.block_kv, kShape.block_kv);
+  }
+  template <int kParts>
+  ATTNJIT_DEVICE TileUse part_use(int, int head, int q_tile, int kv_tile, int part) const {
+    constexpr int kKeys = kShape.block_kv / kParts;
+    const int first = kv_tile * kShape.block_kv + part * kKeys;
+    return first < kv_len ? use_of_keys(head, q_tile, first, kKeys) : TileUse::kSkip;
+  }
+
+ private:
+  // Of `keys` keys from `first` on.
+  ATTNJIT_DEVICE TileUse use_of_keys(int head, int q_tile, int first, int keys) const {
     formula::Place place = at;
     place.h = head;
     const int first_row = q_tile * kShape.block_q, end_row = first_row + kShape.block_q;
     const int last_row = (end_row < query_len ? end_row : query_len) - 1;
     if (last_row < first_row) return TileUse::kSkip;
-    const int first = kv_tile * kShape.block_kv, end = first + kShape.block_kv;
+    const int end = first + keys;
     return this->use_of(place, {first_row, last_row}, first, end < kv_len ? end : kv_len);
   }
 };

@@ -15,6 +15,7 @@ inline constexpr DkvWgmmaConfig kConfig{
     .dq_order = DqOrder::kAny,
     .owns_kv_head = false,
     .shares_work = true,
+    .key_parts = 1,
     .block_q = 64,
     .num_stages = 2,
     .producer_registers = 32,

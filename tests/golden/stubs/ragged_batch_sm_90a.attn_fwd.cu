@@ -18,6 +18,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .num_stages = 2,
     .producer_registers = 40,
     .min_blocks = 1,
+    .teams = 1,
     .row_max = false,
     .plans_work = true,
     .shares_masked_path = false,

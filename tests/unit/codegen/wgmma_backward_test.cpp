@@ -285,6 +285,32 @@ TEST_CASE("V has one buffer in the kernel of dq where two do not fit") {
   }
 }
 
+TEST_CASE("warpgroups pass tiles by themselves where blocks have 64 keys and no order is kept") {
+  const auto parts = [](const char* keep, auto change) {
+    BackwardFamily family = kFamily;
+    family.scores.keep = expr::Ref::parse(keep);
+    BackwardTunables tunables = kTunables;
+    change(family, tunables);
+    CHECK(unfit(tunables, family) == "");
+    const kernel::DkvWgmmaConfig config = codegen::dkv_wgmma_config(family, tunables);
+    CHECK(config.num_slots() == 3 - config.key_parts);
+    CHECK(codegen::facts(config).splits_last == (config.key_parts == 2));
+    return config.key_parts;
+  };
+  constexpr const char* kLists = "keep i0[b, h, i // 64, j // 64] == 0; int32";
+  const auto as_is = [](auto&, auto&) {};
+  CHECK(parts(kLists, as_is) == 2);
+  CHECK(parts(kLists, [](auto&, auto& t) { t.dkv.num_stages = 3; }) == 2);
+  CHECK(parts("keep i0[b, h, i // 128, j // 192] == 0; int32", as_is) == 2);
+  CHECK(parts("keep i0[b, h, i // 64, j // 128] == 0; int32", as_is) == 1);
+  CHECK(parts("keep i0[b, h, i // 64, j // 32] == 0; int32", as_is) == 1);
+  CHECK(parts("keep i0[b, i] == i0[b, j]; int32", as_is) == 1);
+  CHECK(parts("keep b0[i // 64, j // 64] && j <= i || b1[i // 64, j // 64]; bool, bool", as_is) ==
+        1);
+  CHECK(parts(kLists, [](auto& f, auto& t) { f.deterministic = true, t.split = false; }) == 1);
+  CHECK(parts(kLists, [](auto&, auto& t) { t.dq_method = codegen::DqMethod::kFirstStores; }) == 1);
+}
+
 TEST_CASE("registers of the four warpgroups of a backward are those of a launch") {
   for (const int head_dim : {64, 128}) {
     BackwardFamily family = kFamily;

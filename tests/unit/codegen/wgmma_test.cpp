@@ -153,7 +153,7 @@ TEST_CASE("Q is a ring of as many parts as have room, up to two buffers, where O
 }
 
 TEST_CASE("registers of all warpgroups add up to what a launch gets") {
-  ForwardWgmmaConfig config{.block_q = 128, .producer_registers = 40, .min_blocks = 1};
+  ForwardWgmmaConfig config{.block_q = 128, .producer_registers = 40, .min_blocks = 1, .teams = 1};
   CHECK(config.consumer_registers() == 232);
   config.producer_registers = 24;
   CHECK(config.consumer_registers() == 240);
@@ -187,6 +187,32 @@ TEST_CASE("an SM has two thread blocks of small tiles that pack no heads") {
   CHECK(min_blocks(64, 64, 128, false) == 1);  // registers
   CHECK(min_blocks(128, 64, 64, false) == 1);  // registers
   CHECK(min_blocks(256, 64, 32, false) == 1);  // memory
+}
+
+TEST_CASE("a thread block has two teams where rows keep lists of blocks and V has no unread keys") {
+  const auto teams = [](const char* keep, int block_q = 64, int block_kv = 64, int head_dim = 128) {
+    CAPTURE(keep);
+    problem::Family family = kFamily;
+    family.head_dim = family.head_dim_v = head_dim;
+    family.keep = expr::Ref::parse(keep);
+    ForwardTunables tunables = kTunables;
+    tunables.block_q = block_q;
+    tunables.block_kv = block_kv;
+    CHECK(unfit(tunables, family) == "");
+    const ForwardWgmmaConfig config = codegen::forward_wgmma_config(family, tunables);
+    CHECK(config.shared_bytes() <= 227 * 1024);
+    CHECK(config.plans_work);
+    CHECK(config.num_threads() == 128 * (1 + config.teams * block_q / 64));
+    return config.teams;
+  };
+  constexpr const char* kLists = "keep i0[b, h, i // 64, j // 64] == 0; int32";
+  CHECK(teams(kLists) == 2);
+  CHECK(teams(kLists, 128) == 1);         // two warpgroups have its rows
+  CHECK(teams(kLists, 64, 128) == 1);     // memory
+  CHECK(teams(kLists, 64, 64, 64) == 1);  // two thread blocks per SM
+  CHECK(teams("keep i0[b, h, i // 64, j // 64] == 0 && j <= i; int32") == 1);
+  CHECK(teams("keep i0[b, h, i // 64, j // 64] == 0 && i1[b, j] > 0; int32, int32") == 1);
+  CHECK(teams("keep i0[b, i] == i0[b, j]; int32") == 1);
 }
 
 }  // namespace codegen_wgmma_test

@@ -48,7 +48,8 @@ kernel::ForwardWgmmaConfig config(bool pack_gqa = false, int head_dim = 128) {
           .page_kv = 64,
           .num_stages = 2,
           .producer_registers = 40,
-          .min_blocks = 1};
+          .min_blocks = 1,
+          .teams = 1};
 }
 
 ForwardArgs args_of(std::int64_t seqlen_kv, bool with_bias = false) {

@@ -53,7 +53,8 @@ void set_maps(const ForwardArgs& args, int head_dim = 128, int pack_gqa_heads = 
                                           .page_kv = page_kv,
                                           .num_stages = 2,
                                           .producer_registers = 40,
-                                          .min_blocks = 1};
+                                          .min_blocks = 1,
+                                          .teams = 1};
   kernel::ForwardWgmmaParams params{};
   launch::set_maps(config, problem::make_problem(args), args, record, {}, params);
 }
@@ -201,6 +202,7 @@ TEST_CASE("a backward reads k, v, q and dout by rows, the latter two where there
                                            .head_dim = 64,
                                            .head_dim_v = 64,
                                            .gqa_ratio = 2,
+                                           .key_parts = 1,
                                            .block_q = 128,
                                            .num_stages = 2,
                                            .producer_registers = 40,

@@ -117,6 +117,30 @@ TEST_CASE("many short planes are a tile each, where it fits") {
   CHECK(dkv(64, "sm_90a") == "single_tile q144 kv160 s1 b1");
 }
 
+TEST_CASE("a backward of lists of blocks of 64 keys has a third stage where it passes tiles") {
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  const auto tile = [&](int head_dim, const char* keep, bool deterministic = false) {
+    problem::BackwardPlanKey k{
+        .family = {.scores = {.head_dim = head_dim, .head_dim_v = head_dim, .aligned = true},
+                   .deterministic = deterministic},
+        .bucket_q = 32768,
+        .bucket_kv = 32768};
+    k.family.scores.keep = expr::Ref::parse(keep);
+    const codegen::BackwardTunables config = config_zero(k, arch);
+    CHECK(codegen::why_unfit(config, k.family, arch).value_or("") == "");
+    return codegen::describe_tile(config.dkv);
+  };
+  constexpr const char* kLists = "keep i0[b, h, i // 64, j // 64] > 0; int32";
+  CHECK(tile(128, kLists) == "wgmma q64 kv128 s3");
+  CHECK(tile(128, kLists, true) == "wgmma q64 kv128 s2");
+  CHECK(tile(128, "keep i0[b, h, i // 128, j // 64] > 0; int32") == "wgmma q64 kv128 s3");
+  CHECK(tile(128, "keep i0[b, h, i // 64, j // 128] > 0; int32") == "wgmma q64 kv128 s2");
+  CHECK(tile(128, "keep b0[i // 64, j // 64] && j <= i || b1[i // 64, j // 64]; bool, bool") ==
+        "wgmma q64 kv128 s2");
+  CHECK(tile(64, kLists) == "wgmma q64 kv128 s3");
+  CHECK(tile(64, "keep i0[b, h, i // 128, j // 64] > 0; int32") == "wgmma q128 kv128 s2");
+}
+
 TEST_CASE("a backward whose batch elements share a bias keeps strips of it") {
   problem::BackwardPlanKey key{.bucket_q = 384, .bucket_kv = 384, .bucket_planes = 1024};
   problem::Family& scores = key.family.scores;
@@ -233,7 +257,7 @@ TEST_CASE("on Hopper tiles do not cross the blocks by which a keep expression re
     return codegen::describe_tile(config);
   };
   CHECK(tile(128, 1, "keep i0[b, h, i // 64, j // 64] > 0; int32") == "wgmma q64 kv64 s2");
-  CHECK(tile(128, 1, "keep i0[b, h, i // 128, j // 64] > 0; int32") == "wgmma q128 kv64 s2");
+  CHECK(tile(128, 1, "keep i0[b, h, i // 128, j // 64] > 0; int32") == "wgmma q128 kv64 s3");
   CHECK(tile(64, 1, "keep i0[b, h, i // 64, j // 128] > 0; int32") == "wgmma q64 kv128 s2");
   CHECK(tile(64, 1, "keep i0[b, h, i // 128, j // 128] > 0; int32") == "wgmma q128 kv128 s2");
   // Heads that share a kv head's blocks fill a tile of 128 rows together; others do not.

@@ -25,6 +25,7 @@ struct DkvWgmmaConfig {
   DqOrder dq_order;
   bool owns_kv_head;  // a thread block takes all keys of a kv head, and so has dq to itself
   bool shares_work;   // thread blocks take tiles of keys from a counter; else each has one
+  int key_parts;      // 2: each warpgroup leaves out tiles that drop all of its keys; else 1
   int block_q;        // query rows of a tile, 64 or 128
   int num_stages;     // tiles of Q and dO in the ring
   // Registers of a thread that loads, and of one that adds dq up: multiples of 8 from 24 on.
@@ -32,7 +33,6 @@ struct DkvWgmmaConfig {
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 320;  // of barriers, jobs and work tiles
-  static constexpr int kSlots = 2;           // tiles of dS on their way to the warpgroup of dq
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
   static constexpr int block_kv = 128;       // keys of a tile, 64 for each of two warpgroups
   static constexpr bool late = false;        // features read operands before scores are computed
@@ -43,6 +43,11 @@ struct DkvWgmmaConfig {
   // Whether every tile of keys that the queries of a tile may see is visited, even if a mask
   // empties it, so that the first and the last tile of dq are known.
   ATTNJIT_CONSTEXPR bool walks_all() const { return orders_dq() || owns_kv_head; }
+  // Whether work tiles of all keys take the first share of the queries, then the next one.
+  ATTNJIT_CONSTEXPR bool splits_last() const { return key_parts > 1 && shares_work; }
+  // Tiles of dS on their way to the warpgroup of dq, of both warpgroups that have keys or, with
+  // key_parts, of each. With one each there is room for a third stage.
+  ATTNJIT_CONSTEXPR int num_slots() const { return key_parts > 1 ? 1 : 2; }
   // Whether thread blocks add to dq in an order.
   ATTNJIT_CONSTEXPR bool orders_dq() const { return dq_order != DqOrder::kAny; }
   // Registers of a thread that has keys: the rest of an SM's 512 per four threads.
@@ -93,7 +98,7 @@ struct DkvWgmmaConfig {
   ATTNJIT_CONSTEXPR int rows_bytes() const { return bf16x3_bytes() + lse_bytes(); }
   ATTNJIT_CONSTEXPR int k_buffers() const {
     const int stage = q_bytes() + dout_bytes() + bias_bytes() + rows_bytes();
-    const int others = v_bytes() + num_stages * stage + kSlots * ds_bytes() +
+    const int others = v_bytes() + num_stages * stage + num_slots() * ds_bytes() +
                        num_sums() * kSumBytes + kControlBytes;
     return loops_over_work() && 2 * k_bytes() + others <= kMaxSharedBytes ? 2 : 1;
   }
@@ -101,7 +106,7 @@ struct DkvWgmmaConfig {
   ATTNJIT_CONSTEXPR int ds_offset() const {
     return stages_offset() + num_stages * (q_bytes() + dout_bytes());
   }
-  ATTNJIT_CONSTEXPR int bias_offset() const { return ds_offset() + kSlots * ds_bytes(); }
+  ATTNJIT_CONSTEXPR int bias_offset() const { return ds_offset() + num_slots() * ds_bytes(); }
   ATTNJIT_CONSTEXPR int rows_offset() const { return bias_offset() + num_stages * bias_bytes(); }
   ATTNJIT_CONSTEXPR int sums_offset() const { return rows_offset() + num_stages * rows_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const { return sums_offset() + num_sums() * kSumBytes; }
@@ -133,6 +138,9 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const DkvWgmmaConfig& config) {
     return "dq_registers must be a multiple of 8 from 24 on";
   if (config.orders_dq() && config.owns_kv_head)
     return "dq_order must be kAny where a thread block owns a kv head";
+  if (config.key_parts != 1 && config.key_parts != 2) return "key_parts must be 1 or 2";
+  if (config.key_parts != 1 && config.walks_all())
+    return "key_parts must be 1 where all tiles of queries are visited";
   if (config.shares_work && config.owns_kv_head)
     return "shares_work must be false where a thread block owns a kv head";
   if (config.fragment_registers() > 192)

@@ -38,6 +38,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   const KMajor<DsTile> ds;
   const MnMajor<KTile> k;
   uint32 k_buffer = 0;  // the work tile's
+  static constexpr int kParts = kConfig.key_parts;
   // One more than the slot of the previous tile, if its sums are not complete yet and other thread
   // blocks wait for them.
   uint32 incomplete = 0;
@@ -64,7 +65,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
         const uint32 slot = state.slot();
         Share share = {};
         if constexpr (kConfig.owns_kv_head) share = this->begin_tile(job, state.index);
-        ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
+        await_ds(job, slot);
         const BackwardJob next = Shared::take(shared.job(state.index + 1));
         add(job, state, share);
         job = next;
@@ -88,8 +89,13 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
       const int half = subtile / kSlabs, slab = subtile % kSlabs;
       Subtile dq;
       if constexpr (kConfig.owns_kv_head) this->begin_subtile(dq, subtile, share);
-      multiply(dq, slot, half, slab);
-      if (subtile == kSubtiles - 1 && !BiasGrad::kAdds) release(slot);
+      if constexpr (kParts > 1) {
+        multiply_parts(dq, job.parts, half, slab);
+        if (subtile == kSubtiles - 1) release_parts(job.parts);
+      } else {
+        multiply<0, kConfig.block_kv>(dq, slot, half, slab, kConfig.owns_kv_head);
+        if (subtile == kSubtiles - 1 && !BiasGrad::kAdds) release(slot);
+      }
       if (kConfig.owns_kv_head && share.last) {
         this->write(job, subtile, dq);
         continue;
@@ -116,6 +122,19 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
   }
 
+  // Waits for a job's tile of dS, or those of the parts that have one, in the only slot of each.
+  ATTNJIT_DEVICE void await_ds(const BackwardJob& job, uint32 slot) const {
+    if constexpr (kParts > 1) {
+      static_assert(Shared::kSlots == 1);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        if (!job.parts.keeps(part)) continue;
+        ptx::named_barrier_sync(Shared::ds_full(0, part), Shared::kDsThreads);
+      }
+    } else {
+      ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
+    }
+  }
   // Waits until the sums of the previous tile are complete, with kPending groups of the current
   // tile still under way, and signals it. They were completed while dS of the current tile was
   // computed.
@@ -135,6 +154,14 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   ATTNJIT_DEVICE void release(uint32 slot) const {
     if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kSubtiles - 1>();
     ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));
+  }
+
+  // The same of the parts that have one.
+  ATTNJIT_DEVICE void release_parts(const KeyParts& parts) const {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      ptx::barrier_arrive_if(lane == 0 && parts.keeps(part), shared.ds_empty(0, part));
+    }
   }
 
   // Adds dS to the sums of dbias, 16 queries by 64 keys of a warp at a time.
@@ -184,24 +211,34 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
   }
 
-  // dq = dS K for 64 queries and the 64 columns of a slab. If descriptors of the buffers gain
-  // constants for the steps, ptxas 13.0 spills (40 bytes at D128 with ordered dq).
-  ATTNJIT_DEVICE void multiply(Subtile& dq, uint32 slot, int half, int slab) const {
+  // dq = dS K, or dq += dS K where `adds`, for 64 queries, the 64 columns of a slab and kKeys keys
+  // from kFirst on. If descriptors of the buffers gain constants for the steps, ptxas 13.0 spills
+  // (40 bytes at D128 with ordered dq).
+  template <int kFirst, int kKeys>
+  ATTNJIT_DEVICE void multiply(Subtile& dq, uint32 slot, int half, int slab, bool adds) const {
     hold(dq);
     ptx::wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < kConfig.block_kv / 16; ++i) {
+    for (int i = kFirst / 16; i < (kFirst + kKeys) / 16; ++i) {
       const int of_ds =
           slot * DsTile::kBytes + DsTile::columns_on(16 * i) + DsTile::rows_on(64 * half);
       const int of_k =
           k_buffer * KTile::kBytes + KTile::columns_on(64 * slab) + KTile::rows_on(16 * i);
-      ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(dq[0], ds.descriptor + of_ds / 16,
-                                                               k.descriptor + of_k / 16,
-                                                               kConfig.owns_kv_head || i != 0);
+      ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(
+          dq[0], ds.descriptor + of_ds / 16, k.descriptor + of_k / 16, adds || i != kFirst / 16);
     }
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>();
     hold(dq);
+  }
+  // The same of the keys of both parts, or of the one that has a tile of dS.
+  ATTNJIT_DEVICE void multiply_parts(Subtile& dq, const KeyParts& parts, int half, int slab) const {
+    constexpr int kKeys = kConfig.block_kv / kParts, kLast = kParts - 1;
+    const bool first = parts.keeps(0);
+    if (first) multiply<0, kKeys>(dq, 0, half, slab, false);
+    if (parts.keeps(kLast)) {
+      multiply<kLast * kKeys, kKeys>(dq, 0, half, slab, first);
+    }
   }
 };
 

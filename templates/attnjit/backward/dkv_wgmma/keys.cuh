@@ -34,7 +34,7 @@ namespace attnjit::kernel {
 //
 // A warp-scheduler barrier passes between the two warpgroups around { dk, S of the next tile }, so
 // that one multiplies while the other exponentiates. Without it they do not fall into alternate
-// phases.
+// phases. With key_parts a warpgroup passes the tiles that drop all of its keys.
 template <DkvWgmmaConfig kConfig, class Features, class BiasGrad,
           ScoreShape kShape = kConfig.scores()>
 struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
@@ -53,6 +53,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   using QTile = typename Shared::QTile;
   using DoutTile = typename Shared::DoutTile;
   static constexpr int kStageBytes = QTile::kBytes + DoutTile::kBytes;
+  static constexpr bool kPasses = kConfig.key_parts > 1;  // tiles that drop all of its keys
 
   const DkvWgmmaParams& wgmma_params;
   BiasGrad bias_grad;
@@ -63,7 +64,8 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   const MnMajor<QTile> q_rows;        // of dk
   const MnMajor<DoutTile> dout_rows;  // of dv
   const uint64 row_bf16x3;            // of lse and delta
-  uint32 index = 0;                   // of a tile of queries, which has a stage and a slot
+  uint32 index = 0;                   // of a tile of queries, which has a stage
+  uint32 computed = 0;                // tiles that the warpgroup has computed, where it passes some
   bool begun;                         // a tile of the work tile
   uint32 v_phase;                     // of the work tile's V
   KeyRows dk;
@@ -95,7 +97,9 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       begun = false;
       BackwardJob job = work.first;
       const bool any = job.exists();
-      while (job.exists()) job = step(job);
+      while (job.exists()) {
+        job = !kPasses || job.parts.keeps(warpgroup) ? step(job) : pass();
+      }
       if (any && warpgroup == 0) scheduler_arrive();  // the other one has a dk to go
       if (!any) {                                     // no step has waited for V yet
         ptx::barrier_wait(shared.v_full(), v_phase);
@@ -112,11 +116,30 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   }
 
  private:
+  // Warpgroups that pass tiles compute different ones, and take no turns.
   ATTNJIT_DEVICE void scheduler_sync() const {
+    if constexpr (kPasses) return;
     ptx::named_barrier_sync(Shared::scheduler_barrier(warpgroup), Shared::kSchedulerThreads);
   }
   ATTNJIT_DEVICE void scheduler_arrive() const {
+    if constexpr (kPasses) return;
     ptx::named_barrier_arrive(Shared::scheduler_barrier(1 - warpgroup), Shared::kSchedulerThreads);
+  }
+  // The ring of tiles of dS.
+  ATTNJIT_DEVICE int ring() const { return kPasses ? warpgroup : 0; }
+
+  // Passes a job that drops all of the warpgroup's keys and returns the next.
+  ATTNJIT_DEVICE BackwardJob pass() {
+    const StageState stage_state = {index++};
+    const uint32 stage = stage_state.slot();
+    ptx::barrier_wait(shared.full(stage), stage_state.full());
+    const BackwardJob next = Shared::take(shared.job(index));
+    if (!next.exists()) {
+      await_v();
+      ptx::barrier_arrive_if(lane == 0, shared.v_empty());
+    }
+    ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
+    return next;
   }
 
   // Computes a job and returns the next.
@@ -136,9 +159,9 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     await_v();
     const BackwardJob next = Shared::take(shared.job(index + 1));
     await_scores(scores, job);
-    this->exponentiate(scores, job.masks, stage, p, weights);
+    this->exponentiate(scores, masks(job), stage, p, weights);
     hold(p);
-    const SlotState slot_state = {index};
+    const SlotState slot_state = {kPasses ? computed++ : index};
     if constexpr (Features::kTransforms) put_weights(weights, slot_state);
 
     // The same registers: ptxas would otherwise begin dP early in other registers, and there are
@@ -161,7 +184,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     mma_ab<kDType>(dk, ds, q_rows.of_buffer(stage, kStageBytes));
     ptx::wgmma_commit();
     ptx::fence_async_proxy();
-    ptx::named_barrier_arrive(Shared::ds_full(slot_state.slot()), Shared::kDsThreads);
+    ptx::named_barrier_arrive(Shared::ds_full(slot_state.slot(), ring()), Shared::kDsThreads);
     ptx::wgmma_wait<0>();
     hold(p, dv, ds, dk);
     ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
@@ -210,20 +233,20 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     const int first_key = kv_tile * kConfig.block_kv;
     [[maybe_unused]] typename Base::Kept kept;
     if constexpr (Base::kKeepsEarly) {
-      if (job.masks) features.keep(block, kept, first_key);
+      if (masks(job)) features.keep(block, kept, first_key);
     }
     ptx::wgmma_wait<0>();
     hold(scores);
     if constexpr (Base::kKeepsEarly) {
-      if (job.masks) kept.apply(scores);
+      if (masks(job)) kept.apply(scores);
     } else if constexpr (!Base::kMasksLast) {
-      if (job.masks) features.mask(block, scores, first_key);
+      if (masks(job)) features.mask(block, scores, first_key);
     }
   }
   // Writes the weights to the slot of dS.
   ATTNJIT_DEVICE void put_weights(const Weights& weights, const SlotState& slot_state) const {
     const uint32 slot = slot_state.slot();
-    ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());
+    ptx::barrier_wait(shared.ds_empty(slot, ring()), slot_state.empty());
     this->store(weights.word, slot);
     ptx::warp_sync();  // the warp's weights are written
   }
@@ -239,11 +262,15 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     this->score_gradients(dp, p, weights, wgmma_params.zero, bias_grad, ds);
     bias_grad.end_tile();
     if constexpr (!Features::kTransforms) {
-      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());
+      ptx::barrier_wait(shared.ds_empty(slot, ring()), slot_state.empty());
     }
     this->store(ds, slot);
   }
 
+  // Whether a job drops keys of the warpgroup.
+  ATTNJIT_DEVICE bool masks(const BackwardJob& job) const {
+    return kPasses ? job.parts.masks(warpgroup) : job.masks;
+  }
   // Moves to a job and starts to load its operands.
   ATTNJIT_DEVICE void look_at(const BackwardJob& job, uint32 stage) {
     if constexpr (Features::kPerHead) this->enter_head(job.head);
@@ -251,7 +278,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     block.thread_row = block.first_row + ScoreShape(kShape).lane_row(lane);
     features.receive_tile(shared.bias(stage));
     features.fetch(block, kv_tile * kConfig.block_kv,
-                   job.masks ? TileUse::kMasked : TileUse::kPlain);
+                   masks(job) ? TileUse::kMasked : TileUse::kPlain);
   }
 
   // sums += ones bf16x3^T: -lse / scale, or -delta, of each query.

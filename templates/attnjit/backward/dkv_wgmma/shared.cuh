@@ -15,9 +15,11 @@ namespace attnjit::kernel {
 
 // Addresses in shared memory.
 template <DkvWgmmaConfig kConfig>
-struct BackwardShared : BackwardJobs {
+struct BackwardShared : BackwardJobs<(kConfig.key_parts > 1)> {
   static constexpr int kStages = kConfig.num_stages;
-  static constexpr int kSlots = kConfig.kSlots;
+  static constexpr int kSlots = kConfig.num_slots();
+  // Rings of tiles of dS: one of both warpgroups, or one for each part of the keys.
+  static constexpr int kRings = kConfig.key_parts;
   using StageState = PipelineState<kStages>;
   using SlotState = PipelineState<kSlots>;
   using KTile = SlabTile<kConfig.block_kv, kConfig.depth()>;
@@ -65,8 +67,8 @@ struct BackwardShared : BackwardJobs {
     return barrier(kStageBarriers + 2 * kStages + stage);
   }
   // dq has been computed from a tile of dS.
-  ATTNJIT_DEVICE uint32 ds_empty(uint32 slot) const {
-    return barrier(kStageBarriers + 3 * kStages + slot);
+  ATTNJIT_DEVICE uint32 ds_empty(uint32 slot, int ring = 0) const {
+    return barrier(kStageBarriers + 3 * kStages + kSlots * ring + slot);
   }
   // A work tile is published; all warps have left it. There are two of each, because some warps are
   // a work tile ahead of others.
@@ -98,7 +100,7 @@ struct BackwardShared : BackwardJobs {
       ptx::barrier_init(full(i), 1);
       ptx::barrier_init(empty(i), 8);
     }
-    for (int i = 0; i < kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);
+    for (int i = 0; i < kRings * kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);
     if (kConfig.owns_kv_head) {
       for (int i = 0; i < 4; ++i) ptx::barrier_init(sums_full(i), 1);
     }
@@ -111,13 +113,15 @@ struct BackwardShared : BackwardJobs {
 
   // Named barriers. A tile of dS is complete: threads that have keys arrive, threads of dq wait.
   // Scheduler barriers: of the two warpgroups that have keys.
-  static constexpr int kSchedulerThreads = 256, kDsThreads = 384;
+  static constexpr int kSchedulerThreads = 256, kDsThreads = 128 + 256 / kRings;
   ATTNJIT_DEVICE static int scheduler_barrier(int warpgroup) { return 1 + warpgroup; }
-  ATTNJIT_DEVICE static int ds_full(uint32 slot) { return 3 + static_cast<int>(slot); }
+  ATTNJIT_DEVICE static int ds_full(uint32 slot, int ring = 0) {
+    return 3 + kSlots * ring + static_cast<int>(slot);
+  }
 
   // The address of job `index` of the walk. It comes with the previous tile, so that no warp waits
   // for it. Its memory is reused when warps that have keys are kStages jobs behind, and warps of dq
-  // kSlots more. The first job comes with its work tile.
+  // kSlots more of each ring. The first job comes with its work tile.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
   }
@@ -127,7 +131,7 @@ struct BackwardShared : BackwardJobs {
     const uint32 address = work_address(number);
     ptx::store_shared_4(address, work.at.plane);
     ptx::store_shared_4(address + 4, work.at.tile);
-    put(address + 8, work.first);
+    this->put(address + 8, work.first);
     ptx::barrier_arrive(work_full(number));
   }
   // Waits for work tile `number`; all lanes of a warp call it.
@@ -137,7 +141,7 @@ struct BackwardShared : BackwardJobs {
     const bool reads = ptx::lane_index() == 0;
     const uint32 plane = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address), 0);
     const uint32 tile = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
-    return {{plane, tile}, take(address + 8)};
+    return {{plane, tile}, this->take(address + 8)};
   }
   // A warp has left work tile `number`.
   ATTNJIT_DEVICE void leave_work(uint32 number) const {
@@ -155,9 +159,9 @@ struct BackwardShared : BackwardJobs {
     return base + kConfig.control_offset() + kWorkOffset + 16 * (number & 1);
   }
   static constexpr int kJobs = 8;
-  static_assert(kStages + kSlots < kJobs);
+  static_assert(kStages + kRings * kSlots < kJobs);
   static constexpr int kStageBarriers = 9;
-  static constexpr int kDqBarriers = kStageBarriers + 3 * kStages + kSlots;
+  static constexpr int kDqBarriers = kStageBarriers + 3 * kStages + kRings * kSlots;
   static constexpr int kJobsOffset = 8 * (kDqBarriers + (kConfig.owns_kv_head  ? 4
                                                          : kConfig.orders_dq() ? 2 * kSlots
                                                                                : 0));

@@ -51,7 +51,11 @@ class KeyWorkTiles {
     const uint32 index = kConfig.shares_work ? ptx::warp_broadcast(next_, 0) : next_;
     const uint32 tiles_per_plane = tiles * params_.base.num_splits;
     if (index >= tiles_per_plane * planes) return {KeyWorkTile::kNone, 0};
-    return find_plane_tile(params_.base, tiles_per_plane, index);
+    PlaneTile work = find_plane_tile(params_.base, tiles_per_plane, index);
+    if constexpr (kConfig.splits_last()) {
+      work.tile = work.tile % tiles * params_.base.num_splits + work.tile / tiles;
+    }
+    return work;
   }
 
  private:

@@ -23,6 +23,7 @@ struct DkvWgmmaD256Config {
   static constexpr int block_q = 64;         // query rows of a tile
   static constexpr int block_kv = 64;        // keys of a tile
   static constexpr bool late = false;        // features read operands before scores are computed
+  static constexpr int key_parts = 1;        // that tiles are looked up by
 
   // dq has its own kernel: no thread block waits for additions of another.
   ATTNJIT_CONSTEXPR bool walks_all() const { return false; }

@@ -16,7 +16,7 @@ enum class Stream : int { kQueries = 0, kOutputs = 1 };
 
 // Addresses in shared memory.
 template <DkvWgmmaD256Config kConfig>
-struct DkvD256Shared : BackwardJobs {
+struct DkvD256Shared : BackwardJobs<> {
   static constexpr int kStages = kConfig.num_stages;
   using StageState = PipelineState<kStages>;
   using KTile = SlabTile<kConfig.block_kv, kConfig.depth()>;

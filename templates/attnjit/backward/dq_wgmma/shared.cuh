@@ -10,7 +10,7 @@ namespace attnjit::kernel {
 
 // Shared memory of the Hopper kernel of dq. A job's tile is a tile of keys.
 template <DqWgmmaConfig kConfig>
-struct DqWgmmaShared : BackwardJobs {
+struct DqWgmmaShared : BackwardJobs<> {
   static constexpr int kKeyStages = kConfig.k_stages, kValueStages = kConfig.v_stages;
   using KeyState = PipelineState<kKeyStages>;
   using ValueState = PipelineState<kValueStages>;

@@ -21,6 +21,7 @@ struct ForwardWgmmaConfig {
   int num_stages;           // tiles of K and of V in the ring
   int producer_registers;   // of a thread that loads: 24 to 56, a multiple of 8
   int min_blocks;           // thread blocks per SM: 1, or 2 of one consumer warpgroup
+  int teams;                // that have blocks of rows of their own: 1, or 2 of one consumer each
   bool row_max;             // the largest scores of rows are kept
   bool plans_work;          // a separate warp takes blocks of rows from a counter, one ahead
   bool shares_masked_path;  // first and masked steps share one code path
@@ -30,21 +31,21 @@ struct ForwardWgmmaConfig {
   static constexpr int kSubtileRows = 64;    // of a consumer's subtile of Q
   static constexpr int kOnesBytes = 2048;    // of 16 rows of ones, the depth of a product
 
-  // Warpgroups that multiply, after the one that loads.
+  // Warpgroups of a team that multiply, after the one that loads.
   ATTNJIT_CONSTEXPR int consumers() const { return block_q / 64; }
-  ATTNJIT_CONSTEXPR int num_threads() const { return 128 * (1 + consumers()); }
+  ATTNJIT_CONSTEXPR int num_threads() const { return 128 * (1 + teams * consumers()); }
   // Registers of a thread that multiplies: the rest of a thread block's after the threads that
   // load, in eights.
   ATTNJIT_CONSTEXPR int consumer_registers() const {
     // Of a thread of each warpgroup together.
-    const int pool = min_blocks == 2 ? 256 : consumers() == 3 ? 512 : 504;
-    const int most = consumers() == 1 && min_blocks == 1
-                         ? 240
-                         : (pool - producer_registers) / consumers() / 8 * 8;
+    const int warpgroups = teams * consumers();
+    const int pool = min_blocks == 2 ? 256 : warpgroups == 3 ? 512 : 504;
+    const int most =
+        warpgroups == 1 && min_blocks == 1 ? 240 : (pool - producer_registers) / warpgroups / 8 * 8;
     return most < 240 ? most : 240;
   }
-  // Of an SM's 228 KiB, of which the system takes one per thread block.
-  ATTNJIT_CONSTEXPR int max_shared_bytes() const { return (228 / min_blocks - 1) * 1024; }
+  // Of a team, of an SM's 228 KiB, of which the system takes one per thread block.
+  ATTNJIT_CONSTEXPR int max_team_bytes() const { return (228 / min_blocks - 1) / teams * 1024; }
 
   ATTNJIT_CONSTEXPR int pack_gqa_heads() const { return pack_gqa ? gqa_ratio : 1; }
   // Columns in shared memory, whole slabs of 64, and those that products take.
@@ -72,8 +73,8 @@ struct ForwardWgmmaConfig {
             .strided_keys = page_kv};
   }
 
-  // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][ones][barriers,
-  // jobs, plan] [maxima].
+  // Shared memory of a team, in bytes: [Q, later O x buffers][K x stages][V x
+  // stages][ones][barriers, jobs, plan] [maxima].
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int q_subtile_bytes() const { return kSubtileRows * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
@@ -92,7 +93,7 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR bool has_room(int bytes) const {
     return bytes + num_stages * (k_bytes() + v_bytes()) + kOnesBytes + control_bytes() +
                maxima_bytes() <=
-           max_shared_bytes();
+           max_team_bytes();
   }
   // With two buffers of Q the next one loads early, and O is staged in the buffer of its Q; with a
   // third the next Q does not wait for O to leave. With room for one only, and where the rows of a
@@ -117,13 +118,22 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int ones_offset() const { return v_offset() + num_stages * v_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const { return ones_offset() + kOnesBytes; }
   ATTNJIT_CONSTEXPR int maxima_offset() const { return control_offset() + control_bytes(); }
-  ATTNJIT_CONSTEXPR int shared_bytes() const { return maxima_offset() + maxima_bytes(); }
+  ATTNJIT_CONSTEXPR int team_bytes() const {
+    const int bytes = maxima_offset() + maxima_bytes();
+    return teams == 1 ? bytes : round_up(bytes, 1024);
+  }
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return teams * team_bytes(); }
   // Of a thread: scores, output and sums, and two sets of probabilities.
   ATTNJIT_CONSTEXPR int fragment_registers() const { return block_kv + summed_columns() / 2; }
   // Whether an SM has room for two thread blocks, asked with min_blocks 2. ptxas then gives each
   // thread the 128 registers of the launch, whatever setmaxnreg claims.
   ATTNJIT_CONSTEXPR bool has_small_tile() const {
-    return consumers() == 1 && fragment_registers() <= 100 && shared_bytes() <= max_shared_bytes();
+    return consumers() == 1 && fragment_registers() <= 100 && team_bytes() <= max_team_bytes();
+  }
+  // Whether a thread block has room for two teams, asked with teams 2. Their work tiles are
+  // planned, and no warps are left that zero-fill keys.
+  ATTNJIT_CONSTEXPR bool has_team_tile() const {
+    return consumers() == 1 && plans_work && !row_max && team_bytes() <= max_team_bytes();
   }
 };
 
@@ -150,6 +160,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
     return "producer_registers must be a multiple of 8 from 24 to 56";
   if (config.min_blocks != 1 && !(config.min_blocks == 2 && config.has_small_tile()))
     return "min_blocks must be 1, or 2 with block_q 64 and few registers and little memory";
+  if (config.teams != 1 && !(config.teams == 2 && config.min_blocks == 1 && config.has_team_tile()))
+    return "teams must be 1, or 2 with block_q 64, plans_work, no row_max and little memory";
   if (config.fragment_registers() > (config.consumers() == 3 ? 132 : 220))
     return "block_kv and head_dim_v need more registers than a thread has";
   return nullptr;

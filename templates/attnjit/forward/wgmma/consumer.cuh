@@ -75,6 +75,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   ATTNJIT_DEVICE void run() {
     ptx::barrier_wait(shared.q_full(subtile_of(query_state(0))), 0);
     job = ForwardJob::from(shared.take(Shared::kFirstJob));
+    if (kConfig.teams > 1 && !job.exists()) return;
     if (warpgroup == kWarpgroups - 1) scheduler_arrive();  // the very first one
     // The first product overwrites `out`, but ptxas 12.4 to 12.8 serialises all products (C7515)
     // where its registers have no value before the loop.
@@ -237,7 +238,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     issue_p_v(tile_state.slot());
     ptx::wgmma_wait<0>();
     hold(out, probabilities[0]);
-    ptx::named_barrier_sync(4 + warpgroup, 128);  // all its warps have read Q
+    ptx::named_barrier_sync(4 + warpgroup + static_cast<int>(shared.team),
+                            128);  // all its warps have read Q
     release_stored();
   }
 

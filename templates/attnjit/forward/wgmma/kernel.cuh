@@ -18,6 +18,9 @@
 //                    warp 2 plans, with plans_work; the others end
 //   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward/wgmma/consumer.cuh)
 //
+// Two teams share nothing but the thread block: each has a walking warp, a planning one, a
+// warpgroup that multiplies, and half of the memory. One multiplies while the other exponentiates.
+//
 // Shared memory: [ Q, then O: 1 to 3 buffers, or a ring of subtiles of Q | K: num_stages tiles |
 // V: num_stages tiles | ones | barriers, jobs, planned work tiles | maxima of rows, where they are
 // kept ].
@@ -28,8 +31,16 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward/wgmma/config.h");
   using Set = FeatureSet<Features...>;
   constexpr bool kZeroFills = Set::kNarrows || Set::kPicksKeys;
-  if (ptx::thread_index() == 0) ForwardShared<kConfig>().init_barriers(kZeroFills ? 2 : 1);
-  if (ptx::thread_index() < 128) ForwardShared<kConfig>().fill_ones();
+  static_assert(kConfig.teams == 1 || !kZeroFills, "no warps of two teams zero-fill keys");
+  const ForwardShared<kConfig> shared;
+  const int thread = ptx::thread_index();
+  if constexpr (kConfig.teams == 1) {
+    if (thread == 0) shared.init_barriers(kZeroFills ? 2 : 1);
+    if (thread < 128) shared.fill_ones(thread);
+  } else {
+    if (thread == 0 || thread == 32) shared.init_barriers(1);
+    if (thread >= 128) shared.fill_ones(thread % 128);
+  }
   // Waits for the kernel that converts the mask to bits. With packed sequences the previous kernel
   // lists the blocks of rows, and only the warps that read the list wait for it.
   if constexpr (Set::kAwaits && !Set::kPacksSequences) ptx::wait_for_previous_kernel();
@@ -37,15 +48,16 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
     ptx::give_registers<kConfig.producer_registers>();
-    const int warp = ptx::warp_index();
+    const int warp = kConfig.teams == 1 ? ptx::warp_index() : ptx::warp_index() / 2 * 2;
     if (warp == 0) ForwardProducer<kConfig, Set>(params, Set(features...)).run();
     if (warp == 1 && kZeroFills) zero_fill_keys<kConfig>(params, Set(features...));
     if constexpr (kConfig.plans_work) {
-      if (warp == 2 && ptx::lane_index() == 0) plan_rows<kConfig>(params, Set(features...));
+      if (warp == 2 && ptx::lane_index() == 0) plan_rows<kConfig>(params, Set(features...), shared);
     }
   } else {
     ptx::take_registers<kConfig.consumer_registers()>();
-    ForwardConsumer<kConfig, Set>(params, Set(features...), warpgroup - 1).run();
+    ForwardConsumer<kConfig, Set>(params, Set(features...), kConfig.teams == 1 ? warpgroup - 1 : 0)
+        .run();
   }
 }
 

@@ -44,24 +44,26 @@ struct PackedRowWork {
   }
 };
 
-// In the order of find_plane_tile(). The first one is that of the thread block's index; where there
-// are more than thread blocks, the next ones belong to the one that takes them.
+// In the order of find_plane_tile(). The first one is that of the team's index; where there are
+// more than thread blocks, the next ones belong to the one that takes them.
 template <ForwardWgmmaConfig kConfig, class Features>
 struct CountedRowWork {
   const ForwardWgmmaParams& params;
   const Features& features;
+  const uint32 team;
 
-  ATTNJIT_DEVICE CountedRowWork(const ForwardWgmmaParams& p, const Features& f)
-      : params(p), features(f) {
+  ATTNJIT_DEVICE CountedRowWork(const ForwardWgmmaParams& p, const Features& f, uint32 own)
+      : params(p), features(f), team(own) {
     ptx::wait_for_previous_kernel();  // which clears the counter
   }
   ATTNJIT_DEVICE RowWorkTile take(uint32 round) const {
     constexpr RowWorkTile kEnd = {.batch = 0, .head = 0, .q_tile = 0, .split = -1};
     const ForwardSchedule& schedule = params.schedule;
-    uint32 index = ptx::block_index();
+    const uint32 blocks = static_cast<uint32>(schedule.num_blocks);
+    uint32 index = ptx::block_index() + team * blocks;
     if (round != 0) {
       if (params.work_taken == nullptr) return kEnd;
-      index = static_cast<uint32>(schedule.num_blocks) + ptx::take_count(params.work_taken);
+      index = kConfig.teams * blocks + ptx::take_count(params.work_taken);
     }
     const uint32 tiles = schedule.tiles_per_plane, planes = schedule.num_planes;
     if (index >= planes * tiles) return kEnd;
@@ -73,9 +75,8 @@ struct CountedRowWork {
 
 // Plans the work tiles of a thread block, by one thread, while the warps that walk process the last
 // tile of the previous work tile. split = -1 marks the end.
-template <ForwardWgmmaConfig kConfig, class Work>
-ATTNJIT_DEVICE void plan_work(const Work& work) {
-  const ForwardShared<kConfig> shared;
+template <class Work, ForwardWgmmaConfig kConfig>
+ATTNJIT_DEVICE void plan_work(const Work& work, const ForwardShared<kConfig>& shared) {
   RowWorkTile planned{};
   for (typename ForwardShared<kConfig>::WorkState state; planned.split >= 0; state.advance()) {
     const uint32 slot = state.slot();
@@ -88,11 +89,12 @@ ATTNJIT_DEVICE void plan_work(const Work& work) {
 }
 
 template <ForwardWgmmaConfig kConfig, class Features>
-ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& features) {
+ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& features,
+                              const ForwardShared<kConfig>& shared) {
   if constexpr (Features::kPacksSequences) {
-    plan_work<kConfig>(PackedRowWork<kConfig>(params, features.packed_work()));
+    plan_work(PackedRowWork<kConfig>(params, features.packed_work()), shared);
   } else {
-    plan_work<kConfig>(CountedRowWork<kConfig, Features>(params, features));
+    plan_work(CountedRowWork<kConfig, Features>(params, features, shared.team), shared);
   }
 }
 

@@ -53,6 +53,12 @@ struct ForwardProducer {
   ATTNJIT_DEVICE void run() {
     ForwardJob job = walk.next();
     if (ptx::elect_lane()) shared.put(Shared::kFirstJob, job.as_word());
+    if constexpr (kConfig.teams > 1) {
+      if (!job.exists()) {  // a team without rows: its consumer waits for the job alone
+        ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.q_full(0));
+        return;
+      }
+    }
     Source before = {key_source(round_up(params.base.seqlen_kv, kConfig.block_kv)), false};
     while (job.exists()) {
       const bool first = job.first();

@@ -41,6 +41,7 @@ struct ForwardShared {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kQueries = kConfig.q_buffers();
   static constexpr int kConsumers = kConfig.consumers();
+  static constexpr int kTeams = kConfig.teams;
   static constexpr bool kSplitsQ = kConfig.splits_q();
   static constexpr int kQSubtiles = kSplitsQ ? kQueries : kQueries * kConsumers;
   using QueryState = PipelineState<kQueries>;
@@ -52,7 +53,8 @@ struct ForwardShared {
   static constexpr int kWorkSlots = 2;
   using WorkState = PipelineState<kWorkSlots>;
 
-  uint32 base = ptx::shared_base();
+  const uint32 team = find_team();  // of the calling warp
+  uint32 base = ptx::shared_base() + team * kConfig.team_bytes();
 
   ATTNJIT_DEVICE uint32 q_buffer(uint32 slot) const {
     return base + slot * kConfig.q_buffer_bytes();
@@ -79,10 +81,10 @@ struct ForwardShared {
   }
   // 16 rows of ones, the operand that sums probabilities up.
   ATTNJIT_DEVICE uint32 ones() const { return base + kConfig.ones_offset(); }
-  // The first 128 threads fill them.
-  ATTNJIT_DEVICE void fill_ones() const {
+  // 128 threads fill them.
+  ATTNJIT_DEVICE void fill_ones(int thread) const {
     constexpr uint32 kPair = pair_of_ones(kConfig.dtype);
-    ptx::store_shared_16(ones() + 16 * ptx::thread_index(), {kPair, kPair, kPair, kPair});
+    ptx::store_shared_16(ones() + 16 * thread, {kPair, kPair, kPair, kPair});
     ptx::fence_async_proxy();  // wgmma reads them
   }
   // A consumer warp holds its subtile of Q until its rows of O have left, and tiles until it has
@@ -164,6 +166,13 @@ struct ForwardShared {
   }
 
  private:
+  // Warps of the first warpgroup alternate, each other warpgroup is one team's. Warps call it
+  // whole.
+  ATTNJIT_DEVICE static uint32 find_team() {
+    if constexpr (kTeams == 1) return 0;
+    const int warp = ptx::warp_index();
+    return static_cast<uint32>(warp < 4 ? warp % 2 : warp / 4 - 1);
+  }
   static constexpr int kWordsOffset = 8 * (2 * kQSubtiles + 5 * kStages);
   static_assert(kWordsOffset + 4 * (kFirstJob + 1) <= ForwardWgmmaConfig::kControlBytes);
   static constexpr int kFirstPlanned =
