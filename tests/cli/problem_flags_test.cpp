@@ -170,7 +170,9 @@ TEST_CASE("a flag that cannot stand names what to give instead") {
   for (const char* blocks : {"random/64", "random:2/64", "random:0.1/0", "random:0.1/64/hb",
                              "random:0.1+x/64", "random:0.1/64x"}) {
     CAPTURE(blocks);
-    CHECK(flags_error({.blocks = blocks}).starts_with("blocks '"));
+    const std::string error =
+        error_of(ErrorKind::kInvalidProblem, [&] { make_case({.blocks = blocks}); });
+    CHECK(error.starts_with("blocks '"));
   }
   CHECK(flags_error({.shared_pages = 2}).find("--page-size") != std::string::npos);
   CHECK(flags_error({.causal = "top-left", .diagonal = "bottom-right"}).find("contradicts") !=

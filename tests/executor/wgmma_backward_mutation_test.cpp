@@ -40,8 +40,10 @@ const Run kZeroFill = [] {
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing") {
   expect_report({kProducer, "ptx::barrier_wait(shared.empty(stage), state.empty());", ""}, kRun,
                 {"arrives at the mbarrier at +"});
-  expect_report({kKeys, "ptx::barrier_wait(shared.full(stage), stage_state.full());", ""}, kRun,
-                {"multiply_async: reads shared memory at +", "which a tensor_load"});
+  expect_report(
+      {kKeys, "ptx::barrier_wait(shared.full(stage), stage_state.full());\n    const uint64",
+       "const uint64"},
+      kRun, {"multiply_async: reads shared memory at +", "which a tensor_load"});
   expect_report(
       {kKeys, "      ptx::barrier_wait(shared.k_full(number), Shared::phase(number));\n", ""}, kRun,
       {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
@@ -49,11 +51,12 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
                 {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
   expect_report({kShared, "ptx::barrier_wait(work_full(number), phase(number));", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
-  expect_report({kKeys,
-                 "      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n    }\n    "
-                 "this->store",
-                 "    }\n    this->store"},
-                kRun, {"store_matrices_transposed: writes shared memory at +"});
+  expect_report(
+      {kKeys,
+       "      ptx::barrier_wait(shared.ds_empty(slot, ring()), slot_state.empty());\n    }\n    "
+       "this->store",
+       "    }\n    this->store"},
+      kRun, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(scores);", "    hold(scores);"}, kRun,
                 {"wgmma"});
   expect_report({kKeys, "    ptx::wgmma_wait<1>();\n    hold(dp);", "    hold(dp);"}, kRun,
@@ -80,8 +83,9 @@ TEST_CASE_FIXTURE(Mutations,
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missing") {
-  expect_report({kKeys, "ptx::barrier_arrive_if(lane == 0, shared.empty(stage));", ""}, kRun,
-                {"deadlock", "0 of 8 arrivals"});
+  expect_report(
+      {kKeys, "ptx::barrier_arrive_if(lane == 0, shared.empty(stage));\n    ++index;", "++index;"},
+      kRun, {"deadlock", "0 of 8 arrivals"});
   expect_report({kDq, "ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));", ""}, kRun,
                 {"deadlock", "0 of 4 arrivals"});
   expect_report({kKeys, "if (begun || warpgroup == 1) scheduler_arrive();", ""}, kRun,
@@ -98,7 +102,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missi
   expect_report({kClearRows, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""},
                 kZeroFill, {"deadlock", "0 of 1 arrivals"});
   expect_report(
-      {kKeys, "ptx::named_barrier_arrive(Shared::ds_full(slot_state.slot()), Shared::kDsThreads);",
+      {kKeys,
+       "ptx::named_barrier_arrive(Shared::ds_full(slot_state.slot(), ring()), Shared::kDsThreads);",
        ""},
       kRun, {"deadlock", "128 of 384 threads arrived"});
   expect_report({kSubtiles, "ptx::tensor_store_commit();", ""}, kRun,
@@ -284,7 +289,8 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
   spec.softcap = 0.5f;
   const Run run = {spec, wgmma_backward(64)};
   expect_report(
-      {kKeys, "    ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n    this->store",
+      {kKeys,
+       "    ptx::barrier_wait(shared.ds_empty(slot, ring()), slot_state.empty());\n    this->store",
        "    this->store"},
       run, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "ptx::warp_sync();  // the warp's weights are written", ""}, run,
