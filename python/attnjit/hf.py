@@ -15,7 +15,7 @@ from .doors._served import count
 
 __all__ = ["attention_forward", "register"]
 
-# What configurations call the dropout of attention; T5's dropout_rate is that of other layers too.
+# Names of the dropout of attention in configurations; T5's dropout_rate is that of other layers too.
 _DROPOUT_NAMES = ("attention_dropout", "attention_probs_dropout_prob", "attn_pdrop", "dropout_rate")
 
 

@@ -6,7 +6,7 @@
 
 namespace attnjit::torch_library {
 
-/// What attnjit_forward() is called with, of the inputs of an operator and results that it makes.
+/// The arguments of attnjit_forward(), of the inputs of an operator and results that it makes.
 /// Its members point at one another.
 class ForwardCall {
  public:

@@ -9,7 +9,7 @@ namespace attnjit::torch_library {
 /// Throws std::runtime_error with the library's message for a status other than ATTNJIT_OK.
 void check(attnjit_status status);
 
-/// What calls share in this process, until it ends: other threads may still be in calls then.
+/// The context of this process, until it ends: other threads may still be in calls then.
 attnjit_context* shared_context();
 
 /// Enqueues a forward on a stream of device `device`. `allocate` makes workspace of a number of

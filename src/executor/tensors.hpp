@@ -76,6 +76,7 @@ void add_operand_ranges(GlobalMemory& memory, const Plan& plan,
 /// The bytes that a prepass makes of lists of blocks: zeros first, then marks.
 inline void add_block_lists(GlobalMemory& memory, const kernel::BlockListsParams& prepass,
                             const problem::Problem& problem) {
+  if (!problem.blocks.exist()) return;
   const std::int64_t bytes = launch::block_lists_layout(problem).bytes;
   if (bytes > 0) {
     add_array(memory, "listed blocks", prepass.kinds[0].listed, bytes, 1, TensorRole::kReused);

@@ -11,7 +11,7 @@ namespace attnjit::expr {
 inline constexpr const char* kListedBlocks = "listed blocks";
 inline constexpr const char* kFullBlocks = "full blocks";
 
-/// How lists of blocks are counted.
+/// The sizes by which lists of blocks count, and the heads that have lists.
 struct BlockGrid {
   std::int64_t rows = 0, keys = 0;  ///< of a block
   Index head = Index::kHeadQ;       ///< kHeadQ or kHeadKv

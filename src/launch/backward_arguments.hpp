@@ -39,8 +39,9 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
     kernel::Grouped<kernel::BiasGradParams> dbias_dbias{};  ///< where the kernel of dbias does
     codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
-    kernel::BlockListsParams block_lists{};
-    kernel::OperandRangesParams operand_ranges;  ///< set where the plan has that step alone
+    // These two are set where the plan has their steps alone.
+    kernel::BlockListsParams block_lists;
+    kernel::OperandRangesParams operand_ranges;
     kernel::BackwardPreprocessParams preprocess{};
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
     kernel::Grouped<kernel::BiasSumParams> bias_sum{};

@@ -37,6 +37,7 @@ void set_block_lists(const problem::Problem& problem, const attnjit::BlockLists&
                      kernel::ExpressionParams<kernel::kMaxExpressionOperands>& keep,
                      kernel::BlockListsParams& prepass) {
   const BlockListsLayout layout = block_lists_layout(problem);
+  prepass = {};
   if (layout.bytes == 0) return;
   const problem::Blocks& blocks = problem.blocks;
   void* const full = at_offset<void>(memory, layout.kind_bytes);

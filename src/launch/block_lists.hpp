@@ -17,8 +17,8 @@ struct BlockListsLayout {
 BlockListsLayout block_lists_layout(const problem::Problem& problem);
 
 /// Gives the operands of `keep`, the parameters of the call's keep expression, the bytes in
-/// `memory`, and the kernel that writes them its own parameters. Does nothing for `keep` where
-/// there are no bytes.
+/// `memory`, and the kernel that writes them its own parameters. Leaves `keep` as it is where there
+/// are no bytes.
 void set_block_lists(const problem::Problem& problem, const attnjit::BlockLists& lists,
                      void* memory,
                      kernel::ExpressionParams<kernel::kMaxExpressionOperands>& keep,

@@ -32,8 +32,9 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
     kernel::ForwardSingleTileParams single_tile;
     codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
-    kernel::BlockListsParams block_lists{};
-    kernel::OperandRangesParams operand_ranges;  ///< set where the plan has that step alone
+    // These two are set where the plan has their steps alone.
+    kernel::BlockListsParams block_lists;
+    kernel::OperandRangesParams operand_ranges;
     kernel::ClearCountParams clear_count{};
     kernel::PackedOrderParams packed_order{};
     kernel::ForwardCombineParams combine{};

@@ -11,7 +11,7 @@ namespace {
 
 using namespace checks;
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kLongestAxis = std::numeric_limits<std::int32_t>::max();
 
 std::int32_t checked_block(const char* what, std::int64_t size) {
   if (size < 1 || size > kMaxSeqlen)
@@ -28,7 +28,7 @@ void check_list(const char* what, const Tensor& tensor) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// What both kinds of lists agree in.
+// Refuses axes in which indices, counts and full lists differ.
 void check_axes(const char* what, const Tensor& tensor, const Blocks& blocks, const Problem& p) {
   const std::int64_t planes = tensor.shape[0], heads = tensor.shape[1], rows = tensor.shape[2];
   if (planes != 1 && planes != p.batch) {
@@ -55,9 +55,9 @@ BlockList canonical(const char* what_indices, const Tensor& indices, const char*
   check_list(what_counts, counts);
   check_axes(what_indices, indices, blocks, p);
   check_axes(what_counts, counts, blocks, p);
-  if (indices.shape[3] < 0 || indices.shape[3] > kMost) {
+  if (indices.shape[3] < 0 || indices.shape[3] > kLongestAxis) {
     reject("{}: last axis is {}; expected 0 to {} entries of a list", what_indices,
-           indices.shape[3], kMost);
+           indices.shape[3], kLongestAxis);
   }
   if (counts.shape[3] != 1) {
     reject("{}: last axis is {}; expected 1", what_counts, counts.shape[3]);
@@ -99,11 +99,11 @@ void compose(const Blocks& blocks, Problem& p) {
   if (p.keep) own = p.keep->expression;
   // A list that query heads of a kv head share is one list of a tile that packs them.
   const bool per_query_head = blocks.heads == p.num_heads_q && blocks.heads != p.num_heads_kv;
-  const expr::Expr kept = expr::within_blocks(
-      own, {.rows = blocks.block_q,
-            .keys = blocks.block_kv,
-            .head = per_query_head ? expr::Index::kHeadQ : expr::Index::kHeadKv,
-            .has_full = blocks.full.exists});
+  const expr::Expr kept =
+      expr::within_blocks(own, {.rows = blocks.block_q,
+                                .keys = blocks.block_kv,
+                                .head = per_query_head ? expr::Index::kHeadQ : expr::Index::kHeadKv,
+                                .has_full = blocks.full.exists});
   ExpressionOperands operands;
   std::vector<DType> dtypes;
   for (const expr::OperandDeclaration& operand : kept.operands()) {
@@ -132,8 +132,8 @@ void check_blocks(const ForwardArgs& args, Problem& p) {
   Blocks b{.block_q = checked_block("block_q", lists.block_q),
            .block_kv = checked_block("block_kv", lists.block_kv)};
   const auto& [batches, heads, row_blocks, most] = lists.indices.shape;
-  b.batches = static_cast<std::int32_t>(std::clamp<std::int64_t>(batches, -1, kMost));
-  b.heads = static_cast<std::int32_t>(std::clamp<std::int64_t>(heads, -1, kMost));
+  b.batches = static_cast<std::int32_t>(std::clamp<std::int64_t>(batches, -1, kLongestAxis));
+  b.heads = static_cast<std::int32_t>(std::clamp<std::int64_t>(heads, -1, kLongestAxis));
   const std::int64_t of_rows = p.packed ? row_blocks : ceil_div(p.seqlen_q, b.block_q);
   if (of_rows < 0 || of_rows > kMaxSeqlen) {
     reject("blocks.indices: axis of row blocks is {}; expected 0 to {}", of_rows, kMaxSeqlen);

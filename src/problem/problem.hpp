@@ -71,7 +71,7 @@ struct TailMask {
 
 /// An operand of an expression in canonical form.
 struct ExpressionOperand {
-  /// What a kernel makes of the lists of blocks, in place of an argument.
+  /// Places of operands that a kernel makes of the lists of blocks, instead of an argument.
   static constexpr std::int32_t kListedBlocks = -1, kFullBlocks = -2;
 
   std::int32_t argument = 0;  ///< its place in ForwardArgs::operands, or one of the above

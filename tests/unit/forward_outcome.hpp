@@ -263,7 +263,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   if (o.problem.score) put(o.values, "score", score);
   if (o.problem.keep) put(o.values, "keep", keep);
   put(o.values, mask_to_bits);
-  put(o.values, block_lists);
+  if (spec.block_lists) put(o.values, block_lists);
   if (spec.operand_ranges) put(o.values, operand_ranges);
   o.values["cleared"] = fmt::to_string(fmt::ptr(clear_count.count));
   put(o.values, packed_order);

@@ -79,7 +79,7 @@ class CpuRunner final : public Runner {
   }
 
  private:
-  // What the contract forgives is yet a mistake of the caller's.
+  // Tells of entries that the contract leaves out, for they are a mistake of the caller's.
   void note_faulty_lists(const std::string& name, const instance::HostProblem& host) {
     const ForwardArgs args = host.args();
     if (!args.blocks) return;

@@ -11,7 +11,7 @@
 
 namespace attnjit::cli {
 
-/// What became of a call that was run again.
+/// The outcome of a call that was run again.
 struct CallRun {
   std::string violation;               ///< the rule that a kernel broke, on the CPU; empty: none
   std::string config;                  ///< of the kernels, as --config reads it
