@@ -34,6 +34,24 @@ function(attnjit_compile_together target)
                                              UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
 
+# attnjit_common_headers(TARGET [FROM target | header...]): the headers that most files read are compiled once
+# for TARGET, together with the headers named, or have been for another target with the same options.
+function(attnjit_common_headers target)
+  cmake_parse_arguments(HEADERS "" "FROM" "" ${ARGN})
+  if(NOT ATTNJIT_UNITY_BUILD)
+    return()
+  endif()
+  if(HEADERS_FROM)
+    target_precompile_headers(${target} REUSE_FROM ${HEADERS_FROM})
+  else()
+    target_precompile_headers(${target} PRIVATE <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>
+      <algorithm> <filesystem> <fstream> <functional> <map> <mutex> <optional> <set> <string> <variant> <vector>
+      ${HEADERS_UNPARSED_ARGUMENTS})
+  endif()
+  # For ccache, which hashes what the preprocessor writes.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+endfunction()
+
 # attnjit_room(NAME [DEPENDS room...] [SOURCES extra...]): the static library of src/NAME and its shelves.
 # ARCHITECTURE.md has the rule that DEPENDS states.
 function(attnjit_room name)
@@ -51,4 +69,9 @@ function(attnjit_room name)
     target_link_libraries(attnjit_${name} PUBLIC attnjit_${dependency})
   endforeach()
   attnjit_compile_together(attnjit_${name})
+  if(name STREQUAL base)
+    attnjit_common_headers(attnjit_base)
+  else()
+    attnjit_common_headers(attnjit_${name} FROM attnjit_base)
+  endif()
 endfunction()

@@ -40,9 +40,9 @@ class Bench {
   executor::Executor& executor() { return executor_; }
   const codegen::TemplateSet& templates() const { return templates_; }
 
-  /// Whether CI leaves out the problem that comes next. Of the problems of one case it runs those
-  /// whose number has an even count of bits (0, 3, 5, 6, 9, ...), which no loop within a case
-  /// follows; ATTNJIT_EVERY_PROBLEM, which a slow test sets, has all of them run.
+  /// Whether CI leaves out the problem, or the mutation, that comes next. Of those of one case it
+  /// runs those whose number has an even count of bits (0, 3, 5, 6, 9, ...), which no loop within a
+  /// case follows; ATTNJIT_EVERY_PROBLEM, which a slow test sets, has all of them run.
   bool leaves_out() {
     return std::getenv("ATTNJIT_EVERY_PROBLEM") == nullptr && std::popcount(asked_++) % 2 != 0;
   }

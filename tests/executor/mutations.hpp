@@ -25,8 +25,8 @@ struct Run {
   std::string config = "{}";
 };
 
-/// Whether mutations are only looked for in the templates, and nothing runs. So CI learns that a slow
-/// mutation has lost its text.
+/// Whether mutations are only looked for in the templates, and nothing runs. So CI learns that a
+/// slow mutation has lost its text.
 inline bool only_texts() { return std::getenv("ATTNJIT_MUTATION_TEXTS") != nullptr; }
 
 class Mutations {
@@ -36,14 +36,15 @@ class Mutations {
   explicit Mutations(int sm_count) { arch_.sm_count = sm_count; }
 
   /// Expects the kernels of `run` to be right as they are, and to lead to a report that has all of
-  /// `parts` once `mutation` is made.
+  /// `parts` once `mutation` is made. In CI half of the mutations of a case run, as problems do; of
+  /// the others it is checked that the templates have their text.
   void expect_report(const Mutation& mutation, const Run& run,
                      const std::vector<std::string>& parts) {
     CAPTURE(mutation.before);
     CAPTURE(mutation.after);
     const codegen::TemplateSet templates =
         changed_templates(mutation.file, mutation.before, mutation.after);
-    if (only_texts()) return;
+    if (only_texts() || original_.leaves_out()) return;
     if (right_.insert(instance::describe(run.spec) + run.config).second) {
       CHECK(report_of(original_, run) == "");
     }
