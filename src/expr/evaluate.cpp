@@ -60,7 +60,11 @@ Value Evaluator::read(const Node& node) {
   Places places{};
   for (std::size_t n = 0; n < node.num_args; ++n) {
     if (operand.shape[n] <= 0) return {node.type, 0, 0};
-    places[n] = std::clamp<std::int64_t>(value(node.args[n]).integer, 0, operand.shape[n] - 1);
+    const std::int64_t index = value(node.args[n]).integer;
+    places[n] = std::clamp<std::int64_t>(index, 0, operand.shape[n] - 1);
+    if (environment_->outside != nullptr && places[n] != index && operand.shape[n] > 1) {
+      (*environment_->outside)(node.operand, n, index);
+    }
   }
   return operand.read(places);
 }

@@ -27,12 +27,17 @@ struct OperandReader {
   std::function<Value(const Places&)> read;
 };
 
+/// Told of each index outside of its axis, which is not of size 1: the operand's number, the axis
+/// and the index.
+using OutsideObserver = std::function<void(int operand, std::size_t axis, std::int64_t index)>;
+
 /// The values of the leaves of an expression. `operands` are those of the expression, in its
 /// order.
 struct Environment {
   PerIndex<std::int64_t> indices;
   double score = 0;
   std::span<const OperandReader> operands;
+  const OutsideObserver* outside = nullptr;  ///< optional
 };
 
 /// Computes the value of one expression, with floats in fp64, at any number of points. Reads

@@ -36,6 +36,8 @@ class PairExpression {
   class Values {
    public:
     explicit Values(const PairExpression& of);
+    /// Tells `observer`, which must outlive this, of reads outside of an axis.
+    void watch(const expr::OutsideObserver& observer) { environment_.outside = &observer; }
     expr::Value at(const Pair& pair, const Lengths& lengths, double score);
     /// The derivative by the score.
     double slope_at(const Pair& pair, const Lengths& lengths, double score);

@@ -57,6 +57,7 @@ class CpuRunner final : public Runner {
     const unsigned jobs = session_.environment().jobs;
     instance::HostProblem host(job.spec, jobs);
     note_faulty_lists(job.name, host);
+    note_outside_reads(job.name, host, session_.console());
     host.poison_outputs();
     RunResult result;
     const auto start = std::chrono::steady_clock::now();

@@ -16,7 +16,8 @@ namespace {
 class DeviceRunner final : public Runner {
  public:
   DeviceRunner(Session& session, std::optional<codegen::Path> path)
-      : driver_(session.driver()),
+      : console_(session.console()),
+        driver_(session.driver()),
         current_(driver_),
         dispatcher_(session.environment(), session.log_sink(), nullptr, {}, path),
         jobs_(session.environment().jobs) {}
@@ -30,6 +31,7 @@ class DeviceRunner final : public Runner {
     is_empty(job.spec);  // throws before memory is filled for a problem that cannot run
     check_run_memory(job, sample, 1);
     instance::HostProblem host(job.spec, jobs_);
+    note_outside_reads(job.name, host, console_);
     RunResult result;
     {
       const cuda::Stream stream(driver_);
@@ -74,6 +76,7 @@ class DeviceRunner final : public Runner {
     return times[times.size() / 2];
   }
 
+  Console& console_;
   const cuda::Driver& driver_;
   const cuda::PrimaryContext current_;
   runtime::Dispatcher dispatcher_;

@@ -4,11 +4,13 @@
 
 #include "cli/report/exit_code.hpp"
 #include "cli/work/host_memory.hpp"
+#include "reference/outside_reads.hpp"
 
 namespace attnjit::cli {
 namespace {
 
-constexpr double kReferenceBudget = 2e10;  // multiply-adds: seconds on a few cores
+constexpr double kReferenceBudget = 2e10;     // multiply-adds: seconds on a few cores
+constexpr std::int64_t kMostPairs = 1 << 16;  // whose reads are looked at: a fraction of a second
 
 }  // namespace
 
@@ -39,6 +41,19 @@ void check_run_memory(const Case& job, const Sample& sample, int copies) {
   check_host_memory(copies * tensor_bytes(spec) + 2 * sizeof(double) * elements,
                     "the tensors and their reference",
                     "choose a smaller batch, shorter sequences or fewer --rows");
+}
+
+void note_outside_reads(const std::string& name, const instance::HostProblem& host,
+                        Console& console) {
+  const auto reads = reference::outside_reads(host.args(), kMostPairs);
+  if (!reads.first) return;
+  const auto& [pair, operand, axis, index, size] = *reads.first;
+  console.note(
+      "{}: operand {}: index {} of axis {}, of size {}, at b {}, h {}, i {}, j {} reads the "
+      "element at the nearest "
+      "end; {} of {} pairs looked at have such a read",
+      name, operand, index, axis, size, pair.batch, pair.head, pair.query, pair.key, reads.outside,
+      reads.pairs);
 }
 
 void judge(const instance::HostProblem& host, const Sample& sample, unsigned jobs,

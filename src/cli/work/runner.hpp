@@ -7,6 +7,7 @@
 
 #include "check/verdict.hpp"
 #include "cli/input/cases.hpp"
+#include "cli/report/console.hpp"
 
 namespace attnjit::cli {
 
@@ -54,6 +55,10 @@ Sample choose_sample(const instance::ProblemSpec& spec, const std::string& rows)
 /// Throws Error(kUnsupported) unless `copies` of the tensors of `job`, and what the reference
 /// computes for `sample`, fit this machine's memory.
 void check_run_memory(const Case& job, const Sample& sample, int copies);
+
+/// Tells of reads of operands outside of their axes, a mistake of the caller's.
+void note_outside_reads(const std::string& name, const instance::HostProblem& host,
+                        Console& console);
 
 /// Judges what ran on `host`.
 void judge(const instance::HostProblem& host, const Sample& sample, unsigned jobs,
