@@ -15,7 +15,7 @@ install(TARGETS attnjit EXPORT attnjitTargets LIBRARY DESTINATION ${CMAKE_INSTAL
 install(DIRECTORY include/attnjit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(FILES include/attnjit.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES LICENSE DESTINATION ${ATTNJIT_DATA_DIR})
+install(FILES LICENSE python/licenses/third-party.txt DESTINATION ${ATTNJIT_DATA_DIR})
 install(DIRECTORY configs DESTINATION ${ATTNJIT_DATA_DIR})
 
 # CMake consumers: find_package(attnjit 0.1 CONFIG).
@@ -35,6 +35,9 @@ file(RELATIVE_PATH ATTNJIT_PC_INCLUDE ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FU
 configure_file(cmake/attnjit.pc.in attnjit.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/attnjit.pc DESTINATION ${ATTNJIT_PC_DIR})
 
+if(PROJECT_IS_TOP_LEVEL)
+  include(cmake/Package.cmake)
+endif()
 if(ATTNJIT_BUILD_TESTS)
   add_subdirectory(tests/install)
 endif()

@@ -1,0 +1,15 @@
+# `cpack -G TGZ` and `cpack -G DEB` in a build folder: the install tree as a tarball and as a Debian package.
+set(CPACK_PACKAGE_NAME attnjit)
+set(CPACK_PACKAGE_VENDOR "The attnjit authors")
+set(CPACK_PACKAGE_CONTACT "The attnjit authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_FILE_NAME attnjit-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+# libcuda comes with the driver and NVRTC with CUDA: both are loaded when they are needed.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libnvrtc12 | libnvrtc13")
+include(CPack)
