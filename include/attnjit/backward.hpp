@@ -4,7 +4,7 @@
 
 #include "attnjit/forward.hpp"
 
-namespace attnjit {
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// The gradients of one attention call by q, k, v and, on request, by the bias and the sinks.
 /// docs/reference/semantics.md has the formulas. The caller allocates the outputs, which overlap
@@ -29,4 +29,4 @@ struct BackwardArgs {
   bool deterministic = false;  ///< the same inputs give the same bits on every run
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

@@ -4,7 +4,7 @@
 
 #include "attnjit/tensor.hpp"
 
-namespace attnjit {
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// The blocks of keys that each block of query rows attends to, as lists in device memory, which
 /// kernels read: a captured graph replays with what the lists hold then. Block r has the rows from
@@ -28,4 +28,4 @@ struct BlockLists {
   std::int64_t num_kv_blocks = 0;
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

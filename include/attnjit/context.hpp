@@ -15,10 +15,11 @@
 
 struct CUstream_st;
 
-namespace attnjit {
-namespace runtime {
+namespace attnjit::runtime {
 class Dispatcher;
 }
+
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// A CUDA stream: CUstream of the driver API and cudaStream_t of the runtime are the same pointer.
 using Stream = CUstream_st*;
@@ -123,4 +124,4 @@ class ATTNJIT_EXPORT Context {
   std::unique_ptr<runtime::Dispatcher> dispatcher_;
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

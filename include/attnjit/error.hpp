@@ -4,7 +4,7 @@
 
 #include "attnjit/export.h"
 
-namespace attnjit {
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// What went wrong, as far as a caller can act on it.
 enum class ErrorKind {
@@ -29,4 +29,4 @@ class ATTNJIT_EXPORT Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

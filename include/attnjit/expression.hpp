@@ -4,11 +4,11 @@
 
 #include "attnjit/tensor.hpp"
 
-namespace attnjit {
-
-namespace expr {
+namespace attnjit::expr {
 class TextTable;
 }
+
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// A formula of scores or a rule of kept keys, in the language of docs/reference/expressions.md.
 /// Context::expression() makes it; a default one is absent. Copies are the same expression, and so
@@ -41,4 +41,4 @@ struct Operand {
   Tensor tensor;               ///< fp32, fp16, bf16, kInt32 or kBool, with any strides
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

@@ -16,7 +16,9 @@
 #include <string_view>
 #include <utility>
 
-namespace attnjit::formula {
+#include "attnjit/export.h"
+
+namespace attnjit::inline ATTNJIT_CPP_VERSION::formula {
 
 /// A part of an expression.
 class Term {
@@ -132,4 +134,4 @@ inline Term floor(const Term& x) { return detail::call("floor", x); }
 inline Term to_float(const Term& x) { return detail::call("float", x); }
 inline Term to_int(const Term& x) { return detail::call("int", x); }
 
-}  // namespace attnjit::formula
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION::formula

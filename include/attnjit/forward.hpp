@@ -8,7 +8,7 @@
 #include "attnjit/prepared_mask.hpp"
 #include "attnjit/tensor.hpp"
 
-namespace attnjit {
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// Where the diagonal of a causal mask or a window starts when Lq != Lk: off = 0 (top left) or
 /// off = Lk - Lq (bottom right). Never guessed: a causal or windowed problem must name it.
@@ -89,4 +89,4 @@ struct ForwardArgs : ScoreOptions {
   std::optional<BlockLists> blocks;   ///< pairs of other blocks are dropped
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

@@ -4,7 +4,7 @@
 
 #include "attnjit/tensor.hpp"
 
-namespace attnjit {
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// Merges results of attention over shares of the keys into that over all of them:
 ///
@@ -26,4 +26,4 @@ struct MergeLseArgs {
   float* lse = nullptr;  ///< optional [B, H, L] fp32, contiguous
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

@@ -4,7 +4,7 @@
 
 #include "attnjit/tensor.hpp"
 
-namespace attnjit {
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// A mask as Context::prepare_mask() has written it into memory of the caller's: a bit per element,
 /// and a class for each 64 queries by 64 keys. It serves calls of any head dims, kernels and
@@ -26,4 +26,4 @@ struct PrepareMaskArgs {
   void* memory = nullptr;  ///< prepared_mask_size() bytes on the device, aligned to 16
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

@@ -2,7 +2,9 @@
 #include <array>
 #include <cstdint>
 
-namespace attnjit {
+#include "attnjit/export.h"
+
+namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// Element types. kBool is one byte per element, zero = false (uint8 masks use it as well).
 /// Operands of expressions alone are kInt32.
@@ -45,4 +47,4 @@ struct Tensor {
   }
 };
 
-}  // namespace attnjit
+}  // namespace attnjit::inline ATTNJIT_CPP_VERSION

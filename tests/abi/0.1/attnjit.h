@@ -1,0 +1,291 @@
+#ifndef ATTNJIT_H
+#define ATTNJIT_H
+/*
+ * The C API of attnjit. It wraps the C++ API (attnjit/attnjit.hpp) and computes the same;
+ * docs/semantics.md is the contract and docs/c-api.md shows a use.
+ *
+ * Every function that can fail returns a status; attnjit_last_error() then has the message.
+ *
+ * Every struct that a later version may extend begins with its size, which its _INIT macro sets.
+ * A struct of an older header is taken: what it lacks counts as zero, and zero is every member's
+ * default. One of a newer header is taken if all that this library does not know is zero.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The numbers never change their meaning. */
+typedef enum attnjit_status {
+  ATTNJIT_OK = 0,
+  ATTNJIT_INVALID_ARGUMENT = 1, /* a null pointer or a wrong struct_size, found before all else */
+  ATTNJIT_INVALID_PROBLEM = 2,  /* a tensor or option breaks a rule of docs/semantics.md */
+  ATTNJIT_INVALID_ENVIRONMENT = 3, /* a variable or file holds a value outside its list */
+  ATTNJIT_UNSUPPORTED = 4,         /* an architecture or feature that this build cannot serve */
+  ATTNJIT_NO_COMPILER = 5,         /* NVRTC is missing or unusable */
+  ATTNJIT_COMPILE_FAILED = 6,      /* NVRTC refused a generated kernel; the message holds the log */
+  ATTNJIT_NO_DEVICE = 7,           /* no libcuda, no GPU, or no CUDA context is current */
+  ATTNJIT_CUDA_FAILED = 8,         /* a CUDA driver call failed */
+  ATTNJIT_CACHE_FAILED = 9,        /* a cache cannot be used as asked, or lacks what is required */
+  ATTNJIT_INTERNAL = 10            /* a bug of this library, or no host memory left */
+} attnjit_status;
+
+/* Values of attnjit_tensor.dtype. */
+enum {
+  ATTNJIT_FLOAT16 = 0,
+  ATTNJIT_BFLOAT16 = 1,
+  ATTNJIT_FLOAT32 = 2,
+  ATTNJIT_BOOL = 3 /* one byte per element, zero = false */
+};
+
+/* Values of attnjit_forward_args.diagonal: where that of a causal mask or a window starts. */
+enum {
+  ATTNJIT_DIAGONAL_UNSPECIFIED = 0, /* an error if there is a causal mask or a window */
+  ATTNJIT_DIAGONAL_TOP_LEFT = 1,
+  ATTNJIT_DIAGONAL_BOTTOM_RIGHT = 2
+};
+
+/* A view of a 4-D tensor in device memory; it owns nothing. Axes are (batch, head, sequence,
+   feature) for q, k, v and out, and (batch, head, query, key) for mask and bias. Strides count
+   elements. This struct never grows. */
+typedef struct attnjit_tensor {
+  void* data;
+  int32_t dtype;
+  int64_t shape[4];
+  int64_t strides[4];
+} attnjit_tensor;
+
+/* A mask as attnjit_prepare_mask() has packed it into memory of the caller's. It serves calls of
+   any head dims and configurations; copies share the memory, which the caller keeps for as long as
+   calls or captured graphs read it. */
+typedef struct attnjit_prepared_mask {
+  const void* data;     /* aligned to 16 bytes */
+  int64_t shape[4];     /* planes over the batch, heads, queries, keys; 1 where it is the same */
+  int32_t for_backward; /* not 0: has the bits by keys too, which attnjit_backward() reads */
+} attnjit_prepared_mask;
+
+/* One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v. */
+typedef struct attnjit_forward_args {
+  size_t struct_size;
+  attnjit_tensor q;           /* [B, Hq, Lq, D], fp16 or bf16, unit stride over D */
+  attnjit_tensor k;           /* [B, Hkv, Lk, D], q's dtype; Hq is a multiple of Hkv */
+  attnjit_tensor v;           /* [B, Hkv, Lk, Dv], q's dtype */
+  attnjit_tensor out;         /* [B, Hq, Lq, Dv], q's dtype, without overlap */
+  const attnjit_tensor* mask; /* null or [n, Hq|Hkv|1, Lq|1, Lk|1], bool, true = keep; B % n == 0 */
+  const attnjit_tensor* bias; /* null or the same shapes; q's dtype or fp32 */
+  float* lse;                 /* null or [B, Hq, Lq] on the device, natural logarithm */
+  const int32_t* seqlens_q;   /* null or [B] on the device: rows in use */
+  const int32_t* seqlens_kv;  /* null or [B] on the device: keys in use */
+  int32_t has_scale;          /* 0: the scale is 1 / sqrt(D), and `scale` is not read */
+  float scale;                /* any finite number */
+  int32_t causal;             /* not 0: query i keeps key j only if j <= i + off */
+  int32_t diagonal;           /* off = 0 (top left) or Lk - Lq (bottom right) */
+  int32_t has_window;         /* 0: no window, and its sides are not read */
+  int64_t window_left;        /* keys before i + off that query i keeps; -1 = all */
+  int64_t window_right;       /* keys after i + off; -1 = all */
+  float softcap;              /* c of c tanh(scale * q k^T / c), before the bias; 0 = none */
+  int64_t diagonal_offset;    /* added to off; -2^29 to 2^29 */
+  const attnjit_tensor* sink; /* null or [1, Hq, 1, 1], q's dtype or fp32: a score without a key */
+  /* Packed sequences, both or none, or the first alone beside a block table: [num_sequences + 1] on
+     the device, where sequence b has rows (keys) from cu[b] to before cu[b + 1]. The batch axis of
+     q, k, v and out is then 1, lse and row_max are [1, Hq, Tq], and mask and bias are [n, Hq|Hkv|1,
+     max rows|1, max keys|1] or [1, Hq|Hkv|1, 1, Tk], where num_sequences % n == 0. Pages stay as
+     they are. */
+  const int32_t* cu_seqlens_q;
+  const int32_t* cu_seqlens_kv;
+  int64_t num_sequences; /* 0 unless sequences are packed */
+  /* Null or [B|1, Hq, 1, 1], fp32: -slope * |i + off - j| is added to the scores beside the bias.
+     The diagonal must be named if Lq != Lk, lengths are given or sequences are packed. */
+  const attnjit_tensor* alibi_slopes;
+  float* row_max;    /* null or [B, Hq, Lq] on the device: the largest score of each row; a backward
+                        does not touch it */
+  float* max_logits; /* null or [Hq] on the device: the largest of each head; likewise */
+  /* Null or, of a forward, [B, max_pages] on the device: k and v are then pages, [pages, Hkv, page
+     size, D or Dv], where key j of batch element or packed sequence b is row j % page size of page
+     block_table[b][j / page size]. Lk is max_pages * page size, and seqlens_kv must be given. What
+     lies at or past it is never read, whatever its entries are. */
+  const int32_t* block_table;
+  int64_t block_table_stride; /* elements from row to row, at least max_pages; 0 without a table */
+  int64_t max_pages;          /* 0 without a table */
+  /* Null or, of a forward, [B|1, 1, Lq, Lq], bool, true = keep: column t is key n - Lq + t, where n
+     is seqlens_kv[b] or Lk. Other keys are not looked at; columns before key 0 are no keys. */
+  const attnjit_tensor* tail_mask;
+  const attnjit_prepared_mask* prepared_mask; /* null, or in the place of `mask` */
+} attnjit_forward_args;
+
+/* The gradients of one attention call by q, k, v and, on request, by the bias and the sinks. The
+   outputs overlap neither one another nor an input. */
+typedef struct attnjit_backward_args {
+  size_t struct_size;
+  const attnjit_forward_args* forward; /* the call; out and lse (not null) are inputs here */
+  attnjit_tensor dout;                 /* [B, Hq, Lq, Dv], q's dtype, unit stride over Dv */
+  const float* dlse;                   /* null or [B, Hq, Lq] on the device */
+  attnjit_tensor dq;                   /* [B, Hq, Lq, D], q's dtype, unit stride over D */
+  attnjit_tensor dk;                   /* [B, Hkv, Lk, D], q's dtype, unit stride over D */
+  attnjit_tensor dv;                   /* [B, Hkv, Lk, Dv], q's dtype, unit stride over Dv */
+  int32_t deterministic;               /* not 0: the same inputs give the same bits */
+  /* Null, or the gradient of the bias: on each axis full (over batch and heads: as the bias, where
+     that has several planes), or 1 where the bias has size 1 or stride 0; its dtype or fp32. */
+  const attnjit_tensor* dbias;
+  const attnjit_tensor* dsink; /* null, or the gradient of the sinks: [1, Hq, 1, 1] fp32 */
+} attnjit_backward_args;
+
+/* Merges results over shares of the keys into that over all of them:
+   lse = log sum_s exp(lse_s), out = sum_s exp(lse_s - lse) out_s, in fp32. A row in which every
+   lse_s is -inf gets out = 0 and lse = -inf; what a part holds where its lse_s is -inf is not
+   read. */
+typedef struct attnjit_merge_lse_args {
+  size_t struct_size;
+  attnjit_tensor parts;   /* out of the first part: [B, H, L, Dv], fp16, bf16 or fp32, unit stride
+                             over Dv */
+  int64_t part_stride;    /* elements from one part to the next */
+  int64_t num_parts;      /* 1 or more */
+  const float* part_lses; /* [num_parts, B, H, L] on the device, contiguous */
+  /* Null, or one part more, [B, H, L, Dv] fp32 whatever the others are, as a sum that goes on has
+     it. It may be `out` and `lse` themselves. */
+  const attnjit_tensor* carry;
+  const float* carry_lse; /* [B, H, L] on the device; given where carry is */
+  attnjit_tensor out; /* [B, H, L, Dv], fp16, bf16 or fp32, unit stride over Dv, without overlap */
+  float* lse;         /* null or [B, H, L] on the device */
+} attnjit_merge_lse_args;
+
+/* What a prepared mask is made from. */
+typedef struct attnjit_prepare_mask_args {
+  size_t struct_size;
+  attnjit_tensor mask;  /* bool, true = keep: [n, heads, queries|1, keys], of 2 keys or more */
+  int32_t for_backward; /* not 0: attnjit_backward() is to take it */
+  void* memory;         /* attnjit_prepared_mask_size() bytes on the device, aligned to 16 */
+} attnjit_prepare_mask_args;
+
+/* Settings that take the place of environment variables (README.md lists them). */
+typedef struct attnjit_context_options {
+  size_t struct_size;
+  const char* cache_directory; /* null or ATTNJIT_CACHE_DIR; "0" keeps kernels in memory */
+  const char* nvrtc_path;      /* null or ATTNJIT_NVRTC */
+  /* Receives warnings and notes, one call at a time; null: stderr. It must not throw. It may call
+     the context; a line that this causes on its own thread is dropped. */
+  void (*log)(void* log_data, const char* message);
+  void* log_data;
+} attnjit_context_options;
+
+/* What a context did so far. */
+typedef struct attnjit_counters {
+  size_t struct_size;
+  uint64_t plans;           /* plans made; a call that needs no new one is a look-up */
+  uint64_t compiles;        /* kernels that NVRTC compiled */
+  uint64_t disk_hits;       /* kernels read from the cache directory */
+  uint64_t corrupt;         /* damaged cache files and members of bundles, ignored */
+  uint64_t write_failures;  /* kernels that could not be kept on disk */
+  uint64_t tunes;           /* problems that were tuned */
+  uint64_t timing_launches; /* launches for their time; 0 under DISABLE_AUTOTUNE */
+  uint64_t record_hits;     /* plans whose configuration came from a kept tuning record */
+  uint64_t memory_hits;     /* kernels that this process had already */
+  uint64_t bundle_hits;     /* kernels read from a bundle */
+  uint64_t lock_timeouts;   /* kernels that another process was given up on building */
+} attnjit_counters;
+
+#define ATTNJIT_FORWARD_ARGS_INIT \
+  { .struct_size = sizeof(attnjit_forward_args) }
+#define ATTNJIT_BACKWARD_ARGS_INIT \
+  { .struct_size = sizeof(attnjit_backward_args) }
+#define ATTNJIT_MERGE_LSE_ARGS_INIT \
+  { .struct_size = sizeof(attnjit_merge_lse_args) }
+#define ATTNJIT_PREPARE_MASK_ARGS_INIT \
+  { .struct_size = sizeof(attnjit_prepare_mask_args) }
+#define ATTNJIT_CONTEXT_OPTIONS_INIT \
+  { .struct_size = sizeof(attnjit_context_options) }
+#define ATTNJIT_COUNTERS_INIT \
+  { .struct_size = sizeof(attnjit_counters) }
+
+/* Everything that attention calls share: compiler, cache and plans. Thread-safe; one per process is
+   enough. Calls run in the CUDA context that is current on the calling thread. */
+typedef struct attnjit_context attnjit_context;
+
+/* CUstream of the driver API and cudaStream_t of the runtime are pointers to this. */
+struct CUstream_st;
+
+/* The version of the library, e.g. "0.1.0". */
+ATTNJIT_EXPORT const char* attnjit_version(void);
+
+/* An attnjit_status in words, e.g. "invalid problem"; "unknown status" for any other number. */
+ATTNJIT_EXPORT const char* attnjit_status_name(int status);
+
+/* What the last call that failed on this thread said: what, where and what to do. "" if none has.
+   The text stays until the next failure on this thread. */
+ATTNJIT_EXPORT const char* attnjit_last_error(void);
+
+/* Makes a context; reads the environment, and loads neither libcuda nor NVRTC. `options` may be
+   null. */
+ATTNJIT_EXPORT attnjit_status attnjit_context_create(const attnjit_context_options* options,
+                                                     attnjit_context** context);
+
+/* Null is allowed. Destroy it before the CUDA context; captured graphs must not outlive it. */
+ATTNJIT_EXPORT void attnjit_context_destroy(attnjit_context* context);
+
+/* Fills in `counters`, whose struct_size the caller has set. */
+ATTNJIT_EXPORT attnjit_status attnjit_context_counters(const attnjit_context* context,
+                                                       attnjit_counters* counters);
+
+/* Enqueues one forward on `stream`. The first call of a kind compiles and tunes its kernels.
+   `workspace` may be null: the call then takes what it needs from the stream-ordered allocator.
+   Otherwise it is device memory aligned to 256 bytes, at least attnjit_forward_workspace_size() of
+   it, that calls which overlap in time do not share. */
+ATTNJIT_EXPORT attnjit_status attnjit_forward(attnjit_context* context,
+                                              const attnjit_forward_args* args,
+                                              struct CUstream_st* stream, void* workspace,
+                                              size_t workspace_bytes);
+
+/* Does all that a first attnjit_forward() would do but the launch. Prepare a call before it is
+   captured in a CUDA graph: captures tune nothing. */
+ATTNJIT_EXPORT attnjit_status attnjit_prepare_forward(attnjit_context* context,
+                                                      const attnjit_forward_args* args);
+
+/* Bytes of workspace that suffice for attnjit_forward() with these arguments; 0 for most problems.
+   Tunes nothing: until the problem is tuned, what suffices for each configuration that may win. */
+ATTNJIT_EXPORT attnjit_status attnjit_forward_workspace_size(attnjit_context* context,
+                                                             const attnjit_forward_args* args,
+                                                             size_t* bytes);
+
+/* Enqueues the gradients of one call on `stream`; otherwise as attnjit_forward(). It needs the out
+   and lse that attnjit_forward() wrote. */
+ATTNJIT_EXPORT attnjit_status attnjit_backward(attnjit_context* context,
+                                               const attnjit_backward_args* args,
+                                               struct CUstream_st* stream, void* workspace,
+                                               size_t workspace_bytes);
+
+/* As attnjit_prepare_forward(). */
+ATTNJIT_EXPORT attnjit_status attnjit_prepare_backward(attnjit_context* context,
+                                                       const attnjit_backward_args* args);
+
+/* As attnjit_forward_workspace_size(), for attnjit_backward(). */
+ATTNJIT_EXPORT attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
+                                                              const attnjit_backward_args* args,
+                                                              size_t* bytes);
+
+/* Enqueues the merge of partial results on `stream`; it needs no workspace, and its kernel, one per
+   dtypes and Dv, is not tuned. */
+ATTNJIT_EXPORT attnjit_status attnjit_merge_lse(attnjit_context* context,
+                                                const attnjit_merge_lse_args* args,
+                                                struct CUstream_st* stream);
+
+/* Bytes that a prepared mask takes: about an eighth of the mask's elements, twice that for a
+   backward. Of `args` the shape, strides and for_backward are read. */
+ATTNJIT_EXPORT attnjit_status attnjit_prepared_mask_size(attnjit_context* context,
+                                                         const attnjit_prepare_mask_args* args,
+                                                         size_t* bytes);
+
+/* Enqueues the packing of a mask on `stream` and tells what it will be, for the member
+   prepared_mask of calls that follow. It may be captured in a graph; its kernel is not tuned. */
+ATTNJIT_EXPORT attnjit_status attnjit_prepare_mask(attnjit_context* context,
+                                                   const attnjit_prepare_mask_args* args,
+                                                   struct CUstream_st* stream,
+                                                   attnjit_prepared_mask* prepared_mask);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+#endif /* ATTNJIT_H */

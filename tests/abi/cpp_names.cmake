@@ -1,0 +1,16 @@
+# Checks that the inline namespace of C++ names in HEADER and in LIBRARY is that of VERSION, and that SONAME has the
+# major version alone.
+cmake_minimum_required(VERSION 3.25)
+string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" version ${VERSION})
+set(wanted v${CMAKE_MATCH_1}_${CMAKE_MATCH_2})
+if(NOT SONAME STREQUAL "libattnjit.so.${CMAKE_MATCH_1}")
+  message(FATAL_ERROR "the soname is ${SONAME}; expected libattnjit.so.${CMAKE_MATCH_1}, which minor versions share")
+endif()
+file(STRINGS ${HEADER} line REGEX "^#define ATTNJIT_CPP_VERSION ")
+if(NOT line STREQUAL "#define ATTNJIT_CPP_VERSION ${wanted}")
+  message(FATAL_ERROR "${HEADER} says '${line}', and project() in CMakeLists.txt ${VERSION}; set it to ${wanted}")
+endif()
+execute_process(COMMAND ${NM} -DC --defined-only ${LIBRARY} OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
+if(NOT names MATCHES " attnjit::${wanted}::Context::forward\\(")
+  message(FATAL_ERROR "${LIBRARY} exports no attnjit::${wanted}::Context::forward")
+endif()
