@@ -1,5 +1,6 @@
 // Calls that a device made and kept, run again on it.
 #include "base/json.hpp"
+#include "base/parallel.hpp"
 #include "cli/command_line.hpp"
 #include "dump/folder.hpp"
 #include "gpu.hpp"
@@ -17,12 +18,14 @@ void make_calls(gpu_test::Gpu& gpu, const std::filesystem::path& folder) {
   base::Environment environment = base::process_environment();
   environment.call_dumps = base::CallDumps{folder, kCalls};
   runtime::Dispatcher dispatcher(environment);
-  for (std::uint64_t index = 0; index < kCalls; ++index) {
+  // Compiling takes most of the time.
+  base::parallel_for(kCalls, gpu_test::all_cores(), [&](std::size_t index) {
+    const cuda::PrimaryContext current(*gpu.driver);
     const bool backward = index % 2 == 1;
     instance::ProblemSpec spec =
         backward ? test::small_backward_problem(index) : test::small_problem(index);
     spec.deterministic = index % 4 == 1;
-    instance::HostProblem problem(spec, gpu_test::all_cores());
+    instance::HostProblem problem(spec, 1);
     gpu_test::run_on_mirror(*gpu.driver, problem,
                             [&](check::DeviceMirror& mirror, CUstream stream) {
                               mirror.prepare_mask(dispatcher, stream);
@@ -30,7 +33,7 @@ void make_calls(gpu_test::Gpu& gpu, const std::filesystem::path& folder) {
                                 return dispatcher.backward(mirror.backward_args(), stream);
                               dispatcher.forward(mirror.args(), stream);
                             });
-  }
+  });
 }
 
 // The outputs of `result` that have other bits than were recorded.
