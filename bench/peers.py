@@ -31,12 +31,13 @@ ROUND_MS = 25  # of kernel time that a round aims at
 
 class ColdTimer:
     """The median time of launches that find L2 cold. A buffer several times the L2 is filled
-    before each; meanwhile the host enqueues the launch, so none of the host's time is measured."""
+    before each, `fills` times; meanwhile the host enqueues the launch, so none of the host's time is measured."""
 
-    def __init__(self):
+    def __init__(self, fills=1):
         l2 = torch.cuda.get_device_properties().L2_cache_size
         self._flush = torch.empty(max(256 << 20, 4 * l2), dtype=torch.uint8, device="cuda")
         self._laps = []
+        self._fills = fills
 
     def median_ms(self, count, launch):
         """Milliseconds of a launch: the median of `count`."""
@@ -44,7 +45,8 @@ class ColdTimer:
             self._laps.append([torch.cuda.Event(enable_timing=True) for _ in range(2)])
         laps = self._laps[:count]
         for start, end in laps:
-            self._flush.zero_()
+            for _ in range(self._fills):
+                self._flush.zero_()
             start.record()
             launch()
             end.record()

@@ -38,7 +38,8 @@ class Contestant:
                 with self._scope():
                     self._forward = make(problem, *operands)
                     torch.cuda.synchronize()
-                    before = torch.cuda.memory_allocated()
+                    torch.cuda.empty_cache()
+                    allocated, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
                     torch.cuda.reset_peak_memory_stats()
                     self.out = self._forward()
                     self._dout = torch.ones_like(self.out)
@@ -46,7 +47,8 @@ class Contestant:
             except RuntimeError as error:  # refusals, and memory that does not suffice
                 raise Refused(refusal(error, caught)) from error
         self._leaves = leaves
-        self.peak_bytes = torch.cuda.max_memory_allocated() - before
+        self.peak_bytes = torch.cuda.max_memory_allocated() - allocated
+        self.reserved_bytes = torch.cuda.max_memory_reserved() - reserved
         self.rounds = {name: [] for name in FLOP_OF}
         self._counts = {}
 
@@ -70,7 +72,7 @@ class Contestant:
 
     def result(self, problem):
         """What a result file says of it."""
-        found = {"peak_bytes": self.peak_bytes}
+        found = {"peak_bytes": self.peak_bytes, "reserved_bytes": self.reserved_bytes}
         for name, laps in self.rounds.items():
             ms = sorted(laps)[ROUNDS // 2]
             found[name] = {"ms": rounded(ms), "round_ms": [rounded(lap) for lap in sorted(laps)],
@@ -101,7 +103,7 @@ def run_problem(timer, problem, names):
         row["implementations"][contestant.name] = contestant.result(problem)
     for name, found in row["implementations"].items():
         figures = found.get("reason") or "".join(f"{found[of]['tflops']:10.1f}" for of in FLOP_OF) + \
-            f"{found['peak_bytes'] / 2**20:10.1f}"
+            f"{found['peak_bytes'] / 2**20:10.1f}{found['reserved_bytes'] / 2**20:10.1f}"
         print(f"{problem.name:<52} {name:<10}{figures}", flush=True)
     return row
 
@@ -123,8 +125,8 @@ def main():
     report = {"schema": 1, "benchmark": "torch-attention", **versions(), "triton": triton.__version__,
               "attnjit": attnjit.__version__, "tuned": not os.environ.get("DISABLE_AUTOTUNE"),
               "device": torch.cuda.get_device_name(), "rounds": ROUNDS, "gpus_before": query_gpus()}
-    print(f"{report['device']}, torch {torch.__version__}; TFLOP/s, MiB beside the operands\n"
-          f"{'problem':<52} {'':<10}" + "".join(f"{name:>10}" for name in (*FLOP_OF, "MiB")))
+    print(f"{report['device']}, torch {torch.__version__}; TFLOP/s, MiB allocated and reserved beside the operands\n"
+          f"{'problem':<52} {'':<10}" + "".join(f"{name:>10}" for name in (*FLOP_OF, "MiB", "reserved")))
     torch.set_warn_always(True)  # for the reasons of refusals
     timer = ColdTimer()
     report["rows"] = [run_problem(timer, problem, options.implementations) for problem in problems]
