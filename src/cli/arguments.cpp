@@ -239,6 +239,12 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   add_path(plan_verb, flags->workload);
   add_target(plan_verb, flags->workload);
 
+  const Run run_explain = [flags](Session& session) { return explain(flags->workload, session); };
+  CLI::App& explain_verb =
+      add_verb(app, "explain", "Where a problem's time goes, and what would make it faster",
+               run_explain, chosen, *flags);
+  add_problem(explain_verb, flags->workload);
+
   const Run run_emit = [flags](Session& session) {
     flags->emit.workload = flags->workload;
     return emit(flags->emit, session);

@@ -84,6 +84,10 @@ ExitCode doctor(Session& session);
 /// Which kernels a problem runs, with which configuration and why.
 ExitCode plan(const WorkloadOptions& options, Session& session);
 
+/// Where a problem's time goes by the counts of its kernels and committed measurements, and what
+/// would make it faster.
+ExitCode explain(const WorkloadOptions& options, Session& session);
+
 /// Writes a kernel in one of its forms, or compiles kernels and tells the compiler's facts.
 ExitCode emit(const EmitOptions& options, Session& session);
 
