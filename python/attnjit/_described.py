@@ -18,28 +18,28 @@ _CODES = {  # DLPack's numbers
 _CPU, _CUDA, _OPAQUE = 1, 2, 3
 
 
-class _Description(tuple):
+class Description(tuple):
     """What the module reads in the place of a tensor, which is kept with it."""
 
     tensor: Tensor
 
 
-def _described(value):
+def described(value):
     """The description of a tensor, or those of several; anything else as it is."""
     if isinstance(value, (list, tuple)):
-        return tuple(map(_described, value))
+        return tuple(map(described, value))
     if not isinstance(value, Tensor):
         return value
     code, bits = _CODES.get(value.dtype, (_OPAQUE, 8 * value.element_size()))
     device = (_CUDA, value.device.index) if value.is_cuda else (_CPU, 0)
-    description = _Description((value.data_ptr(), code, bits, *device, tuple(value.shape), value.stride()))
+    description = Description((value.data_ptr(), code, bits, *device, tuple(value.shape), value.stride()))
     description.tensor = value
     return description
 
 
-def new_strided(*arguments) -> _Description:
+def new_strided(*arguments) -> Description:
     """As `_layout.new_strided`, for the module."""
-    return _described(_layout.new_strided(*arguments))
+    return described(_layout.new_strided(*arguments))
 
 
 def _unit_stride(tensor: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ def _enqueue(function, context, q, k, v, *arguments) -> None:
     *arguments, stream = (_unit_stride(q), _unit_stride(k), _unit_stride(v), *arguments)
     if stream is None and q.is_cuda:
         stream = torch.cuda.current_stream(q.device).cuda_stream
-    function(context, *map(_described, arguments), stream)
+    function(context, *map(described, arguments), stream)
 
 
 def enqueue_forward(*arguments) -> None:
@@ -71,7 +71,7 @@ def _enqueue_plain(function, context, first, *arguments) -> None:
     *arguments, stream = arguments
     if stream is None and first.is_cuda:
         stream = torch.cuda.current_stream(first.device).cuda_stream
-    function(context, *map(_described, (first, *arguments)), stream)
+    function(context, *map(described, (first, *arguments)), stream)
 
 
 def enqueue_merge_lse(*arguments) -> None:

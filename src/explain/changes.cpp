@@ -123,6 +123,18 @@ std::vector<Change<Args>> without_features_of(const Args& args) {
   return changes.take();
 }
 
+// Widens rows of q, k, v, results and gradients to whole vectors, and leaves the scale as it was.
+void pad_head_dims(ForwardArgs& args, float scale) {
+  args.scale = scale;
+  for (Tensor* t : {&args.q, &args.k, &args.v, &args.out}) t->shape[3] = round_up(t->shape[3], 8);
+}
+void pad_head_dims(BackwardArgs& args, float scale) {
+  pad_head_dims(args.forward, scale);
+  for (Tensor* t : {&args.dout, &args.dq, &args.dk, &args.dv}) {
+    t->shape[3] = round_up(t->shape[3], 8);
+  }
+}
+
 void align_results(ForwardArgs& args) { align_rows(args.out); }
 void align_results(BackwardArgs& args) {
   for (Tensor* t : {&args.forward.out, &args.dout, &args.dq, &args.dk, &args.dv}) align_rows(*t);
@@ -176,14 +188,23 @@ std::vector<Change<Args>> actions_of(const Args& args, const Problem& any) {
   const problem::Problem& p = forward_of(any);
   Args copy = args;
   const ForwardArgs& f = forward_of(copy);
-  if (!is_aligned(any)) {
+  const auto align = [](Args& a) {
+    ForwardArgs& forward = forward_of(a);
+    for (Tensor* t : {&forward.q, &forward.k, &forward.v}) align_rows(*t);
+    align_results(a);
+  };
+  if (p.head_dim % 8 != 0 || p.head_dim_v % 8 != 0) {
+    changes.add(fmt::format("pad the columns of q and k to {} and of v to {} with zeros, with "
+                            "scale={:.6g}",
+                            round_up(p.head_dim, 8), round_up(p.head_dim_v, 8), p.scale),
+                [&](Args& a) {
+                  pad_head_dims(a, p.scale);
+                  align(a);
+                });
+  } else if (!is_aligned(any)) {
     changes.add(
         "pass q, k, v and results at addresses and with strides that are multiples of 16 bytes",
-        [](Args& a) {
-          ForwardArgs& forward = forward_of(a);
-          for (Tensor* t : {&forward.q, &forward.k, &forward.v}) align_rows(*t);
-          align_results(a);
-        });
+        align);
   }
   if (f.mask) add_layout(changes, "mask", &ForwardArgs::mask, p.mask, *f.mask, p.batch);
   if (f.bias) add_layout(changes, "bias", &ForwardArgs::bias, p.bias, *f.bias, p.batch);

@@ -33,7 +33,9 @@ TEST_CASE("explain reads lines that a recorder wrote, and says what keeps a call
   const Outcome outcome = attnjit({"explain", "--manifest", attnjit.file("calls.jsonl")});
   CHECK_MESSAGE(outcome.code == 0, outcome.err);
   CHECK(holds(outcome.out, "path mma: wgmma"));
-  CHECK(holds(outcome.out, "try        pass q, k, v and results at addresses"));
+  CHECK(holds(outcome.out,
+              "try        pad the columns of q and k to 64 and of v to 64 with zeros, with "
+              "scale=0.125988"));
   CHECK(holds(outcome.out, "\ndense\n"));
 }
 

@@ -1,3 +1,4 @@
+#include "attnjit/error.hpp"
 #include "base/json.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/work/spec_values.hpp"
@@ -43,19 +44,22 @@ class ExplainReport {
   std::vector<ExitCode> outcomes_;
 };
 
-// The first GPU's kind, or nullopt where there is none.
-std::optional<tuner::DeviceClass> device_here(Session& session) {
-  const std::vector<tuner::DeviceClass> here = session.device_classes();
-  return here.empty() ? std::nullopt : std::optional(here.front());
+// The first GPU, or nullopt where there is none.
+std::optional<cuda::DeviceInfo> device_here(Session& session) {
+  try {
+    const std::vector<cuda::DeviceInfo> here = cuda::devices(session.driver());
+    return here.empty() ? std::nullopt : std::optional(here.front());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoDevice) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace
 
 ExitCode explain(const WorkloadOptions& options, Session& session) {
   const Workload workload = load_workload(options, session.console());
-  const std::optional<tuner::DeviceClass> device = device_here(session);
-  const codegen::Arch& arch = codegen::find_arch(device ? device->arch : explain::kMeasuredArch);
-  runtime::Explainer explainer(session.engine(), arch, device);
+  runtime::Explainer explainer(session.engine(), device_here(session));
   ExplainReport report(session.console());
   for (const Case& job : workload.cases) {
     try {

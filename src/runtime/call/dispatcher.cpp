@@ -193,6 +193,15 @@ Counters Dispatcher::counters() const {
   return result;
 }
 
+std::optional<cuda::DeviceInfo> Dispatcher::find_device() {
+  try {
+    return cuda::current_device(driver());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoDevice) throw;
+    return std::nullopt;
+  }
+}
+
 const cuda::Driver& Dispatcher::driver() {
   const cuda::Driver* const loaded = driver_.load(std::memory_order_acquire);
   return loaded != nullptr ? *loaded : load_driver();

@@ -3,9 +3,11 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "attnjit/context.hpp"
 #include "base/per_process.hpp"
+#include "cuda/device.hpp"
 #include "runtime/call/call_dumper.hpp"
 #include "runtime/call/call_table.hpp"
 #include "runtime/call/plan_maker.hpp"
@@ -43,6 +45,10 @@ class Dispatcher {
   std::size_t prepared_mask_size(const PrepareMaskArgs& args) const;
   PreparedMask prepare_mask(const PrepareMaskArgs& args, Stream stream);
   Counters counters() const;
+
+  Engine& engine() { return engine_; }
+  /// The device of the current context; nullopt without a driver, a GPU or a current context.
+  std::optional<cuda::DeviceInfo> find_device();
 
  private:
   const cuda::Driver& driver();

@@ -9,6 +9,7 @@
 #include "attnjit/error.hpp"
 #include "explain/changes.hpp"
 #include "runtime/call/config_choice.hpp"
+#include "runtime/load/plan_loader.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::runtime {
@@ -20,11 +21,6 @@ using explain::Gain;
 const problem::Problem& forward_of(const problem::Problem& problem) { return problem; }
 const problem::Problem& forward_of(const problem::BackwardProblem& problem) {
   return problem.forward;
-}
-
-codegen::Arch with_sms(codegen::Arch arch, const std::optional<tuner::DeviceClass>& device) {
-  if (device) arch.sm_count = device->sm_count;
-  return arch;
 }
 
 // A problem, its kernels and what these count.
@@ -82,12 +78,11 @@ std::string why(const PlanChoice<Pass>& choice, const typename Pass::Key& key,
 
 }  // namespace
 
-Explainer::Explainer(Engine& engine, const codegen::Arch& arch,
-                     std::optional<tuner::DeviceClass> device)
+Explainer::Explainer(Engine& engine, const std::optional<cuda::DeviceInfo>& device)
     : engine_(engine),
-      arch_(with_sms(arch, device)),
-      device_(std::move(device)),
-      device_name_(device_ ? device_->name : std::string(explain::kMeasuredDevice)),
+      arch_(device ? arch_of(*device) : codegen::find_arch(explain::kMeasuredArch)),
+      device_(device ? std::optional(device_class(*device)) : std::nullopt),
+      device_name_(device ? device->name : std::string(explain::kMeasuredDevice)),
       rates_(explain::find_rates(device_name_)),
       rows_(explain::built_in_measurements()) {}
 
@@ -136,8 +131,10 @@ std::optional<Gain> Explainer::gain(const Explanation& before,
                                     const explain::Values& values) {
   try {
     const Counted<Pass> after = count<Pass>(engine_, arch_, device_, change.args, values);
-    const double efficiency = kernel_ms(before.profile, *rates_) /
-                              (before.expected_ms - launch_ms(before.profile, *rates_));
+    // Other kernels have an efficiency of their own.
+    const bool same_path = after.profile.path == before.profile.path;
+    const explain::Profile& like = same_path ? before.profile : after.profile;
+    const double efficiency = explain::expect(like, *rates_, rows_).efficiency;
     const double launches = launch_ms(after.profile, *rates_);
     const double kernels = kernel_ms(after.profile, *rates_) / efficiency;
     Gain gain{.what = change.what,

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/device.hpp"
 #include "explain/changes.hpp"
 #include "explain/explanation.hpp"
 #include "launch/plan.hpp"
@@ -13,9 +14,9 @@ namespace attnjit::runtime {
 /// Explains calls without running them. Needs neither a GPU nor a compiler.
 class Explainer {
  public:
-  /// Of calls on `device`, whose architecture is `arch`; `device` nullopt: a kMeasuredDevice that
-  /// has no tuning records. `engine` must outlive this.
-  Explainer(Engine& engine, const codegen::Arch& arch, std::optional<tuner::DeviceClass> device);
+  /// Of calls on `device`; nullopt: a kMeasuredDevice that has no tuning records. `engine` must
+  /// outlive this. Throws Error(kUnsupported) for an architecture without kernels.
+  Explainer(Engine& engine, const std::optional<cuda::DeviceInfo>& device);
 
   /// The kernels of a call, what they count, the time that is expected of them, and what changes of
   /// the call would make of it. `args` are checked as a call's are, addresses for null and

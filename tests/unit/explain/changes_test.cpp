@@ -63,6 +63,18 @@ TEST_CASE("tensors that are not aligned can be") {
   CHECK(problem::make_problem(change.args).aligned);
 }
 
+TEST_CASE("columns that are no whole vectors can be padded, with the scale that they had") {
+  const ForwardArgs args = test::forward_args({.head_dim = 63, .head_dim_v = 100});
+  const problem::Problem problem = problem::make_problem(args);
+  const auto change =
+      only(actions(args, problem), "pad the columns of q and k to 64 and of v to 104");
+  const problem::Problem padded = problem::make_problem(change.args);
+  CHECK(padded.aligned);
+  CHECK(padded.head_dim == 64);
+  CHECK(padded.head_dim_v == 104);
+  CHECK(padded.scale == problem.scale);
+}
+
 TEST_CASE("an operand of each batch element names its size in memory and one for all") {
   ForwardArgs args = test::forward_args();
   args.bias = test::bias(args, "bhqk");
