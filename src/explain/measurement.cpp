@@ -55,6 +55,7 @@ Expected expect(const Profile& profile, const Rates& rates, std::span<const Meas
   const auto of_row = [&](const Measurement* row) { return distance(row->profile, profile); };
   std::ranges::partial_sort(expected.nearest, expected.nearest.begin() + count, {}, of_row);
   expected.nearest.resize(count);
+  if (count > 0) expected.distance = of_row(expected.nearest.front());
 
   double logs = 0, weights = 0;
   for (const Measurement* row : expected.nearest) {

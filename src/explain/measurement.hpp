@@ -37,6 +37,7 @@ struct Expected {
   double ms = 0;
   double efficiency = 0;  ///< of the nearest rows: what their resources say over what they took
   std::vector<const Measurement*> nearest;  ///< of `rows`, the nearest first
+  double distance = 0;                      ///< of the nearest
   const Measurement* own = nullptr;  ///< the first row of the same work; these predict nothing
 };
 

@@ -64,6 +64,9 @@ double once_ms(double once_bytes, const explain::Rates& rates) {
   return kernel_ms(alone, rates) + launch_ms(alone, rates);
 }
 
+// A distance past which rows tell little, in traits.
+constexpr double kFar = 5;
+
 // What is worth the caller's time, milliseconds: a hundredth of the call.
 double worth(double expected_ms) { return 0.01 * expected_ms; }
 
@@ -112,6 +115,9 @@ Explanation Explainer::explain_pass(const typename Pass::Args& args,
   e.expected_ms = expected.ms;
   for (const explain::Measurement* row : expected.nearest) e.nearest.push_back(near_row(*row));
   if (expected.own != nullptr) e.own = near_row(*expected.own);
+  if (expected.distance > kFar) {
+    e.assumed.push_back("no measured call is near this one: its time may be off by a half");
+  }
   for (const auto& change : explain::without_features(args)) {
     const auto g = gain<Pass>(e, change, values);
     const double least = worth(e.expected_ms);
