@@ -9,8 +9,8 @@ namespace attnjit::explain {
 namespace {
 
 constexpr Rates kRates[] = {
-    {"NVIDIA H200", 989e12, 4.2e12, 3.8e12, 128.0 * 132 * 1.75e9},
-    {"NVIDIA H100 80GB HBM3", 989e12, 2.9e12, 3.8e12, 128.0 * 132 * 1.75e9},
+    {"NVIDIA H200", 989e12, 1830, 4.2e12, 3.8e12, 128.0 * 132 * 1.75e9},
+    {"NVIDIA H100 80GB HBM3", 989e12, 1830, 2.9e12, 3.8e12, 128.0 * 132 * 1.75e9},
 };
 
 // Shares of the rates that whole kernels reach: no measured row does better by much. Products of

@@ -10,7 +10,8 @@ namespace attnjit::explain {
 /// What a device does in a second, at the clock that attention kernels run at.
 struct Rates {
   std::string_view device;        ///< as the driver has it, "NVIDIA H200"
-  double tensor_flop = 0;         ///< of dense 16-bit matrix products
+  double tensor_flop = 0;         ///< of dense 16-bit matrix products, at
+  double tensor_mhz = 0;          ///< this clock of the SMs
   double copied_bytes = 0;        ///< read and written by a copy
   double reduced_bytes = 0;       ///< added up in fp32 in L2
   double score_instructions = 0;  ///< of all lanes, one each
