@@ -75,6 +75,7 @@ class Dispatcher {
                                       const typename Pass::Args& args,
                                       std::initializer_list<Stream> streams);
 
+  const bool named_;  // launches, for a profiler that listens
   Engine engine_;
   PlanMaker plan_maker_;
   CallDumper dumper_;
