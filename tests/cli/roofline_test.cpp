@@ -78,11 +78,13 @@ TEST_CASE("peers are read by the names of rows, and a file of something else is 
   const test::TempDirectory directory;
   const std::string file = (directory.path() / "peers.json").string();
   test::write_file(file, R"({"rows": [{"name": "a", "backends": {"cudnn": {"ms": 0.5},
-                                                     "flash": {"error": "no"}}}]})");
+                                                     "flash": {"error": "no"}}},
+                                      {"name": 7, "backends": {}}, 8, {"name": "b", "backends": []}]})");
   PeerTimes peers;
   read_peers(file, peers);
   REQUIRE(peers["a"].size() == 1);
   CHECK(peers["a"][0].backend == "cudnn");
+  CHECK(peers.size() == 1);
   test::write_file(file, "[]");
   const std::string message =
       test::error_of(ErrorKind::kInvalidEnvironment, [&] { read_peers(file, peers); });

@@ -12,7 +12,9 @@ void read_peers(const std::string& file, PeerTimes& peers) {
     usage_error("--peers: {} has no rows; expected what bench/peers.py --output wrote", file);
   }
   for (const base::Json& row : report["rows"]) {
-    if (!row.contains("name") || !row.contains("backends")) continue;
+    const bool is_row = row.contains("name") && row["name"].is_string() &&
+                        row.contains("backends") && row["backends"].is_object();
+    if (!is_row) continue;
     for (const auto& [backend, time] : row["backends"].items()) {
       if (!time.contains("ms") || !time["ms"].is_number()) continue;
       peers[row["name"].get<std::string>()].push_back({backend, time["ms"].get<double>()});
