@@ -359,6 +359,16 @@ ATTNJIT_EXPORT attnjit_status attnjit_prepare_mask(attnjit_context* context,
                                                    struct CUstream_st* stream,
                                                    attnjit_prepared_mask* prepared_mask);
 
+/* Why a call takes as long as it does, without running it: one JSON object, as Context::explain()
+   of the C++ API has it (docs/guide/explain.md). It stays until the next explanation on this
+   thread. */
+ATTNJIT_EXPORT attnjit_status attnjit_explain_forward(attnjit_context* context,
+                                                      const attnjit_forward_args* args,
+                                                      const char** json);
+ATTNJIT_EXPORT attnjit_status attnjit_explain_backward(attnjit_context* context,
+                                                       const attnjit_backward_args* args,
+                                                       const char** json);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -118,6 +118,13 @@ class ATTNJIT_EXPORT Context {
   /// the first call, where operands are known.
   Expression expression(std::string_view text) const;
 
+  /// Why a call takes as long as it does, without running it: one JSON object with the lines that
+  /// `attnjit explain` prints ("lines") and their numbers, as docs/guide/explain.md says. Of the
+  /// current context's device, or else of an H200. Reads no tensor, and of addresses whether they
+  /// are null and how they are aligned. Throws Error as forward() does of a call that is none.
+  std::string explain(const ForwardArgs& args);
+  std::string explain(const BackwardArgs& args);
+
   Counters counters() const;
 
  private:

@@ -7,7 +7,8 @@ signatures of PyTorch and FlashAttention, ``flash_dmattn_func`` that of flash-dm
 ``attnjit.torch.install``, ``attnjit.nn.replace_modules`` and ``attnjit.hf.register``; ``served`` counts what they got.
 ``nn`` has modules. ``context_parallel`` spreads ``attention`` over a process group; ``merge_lse`` adds up results over
 shares of the keys, and ``attention_backward`` has the gradients of a share. ``prepare_mask`` prepares a mask for many
-calls. ``reference.attention`` computes a call without a GPU. docs/guide/pytorch.md of the project shows each of them.
+calls. ``explain`` says what binds a call and what would be faster. ``reference.attention`` computes a call without a
+GPU. docs/guide/pytorch.md of the project shows each of them.
 """
 
 from importlib import import_module
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ._attention import attention
     from ._backward import Gradients, attention_backward
     from ._block_lists import BlockLists
+    from ._explain import Explanation, explain
     from ._flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     from ._flash_dmattn import flash_dmattn_func
     from ._merge_lse import merge_lse
@@ -33,11 +35,13 @@ if TYPE_CHECKING:
 __version__ = _native.version()
 __all__ = [
     "BlockLists",
+    "Explanation",
     "Gradients",
     "PreparedMask",
     "attention",
     "attention_backward",
     "attention_pair_bias",
+    "explain",
     "flash_attn_func",
     "flash_attn_varlen_func",
     "flash_attn_with_kvcache",
@@ -55,6 +59,8 @@ _HOMES = {
     "attention": "._attention",
     "attention_backward": "._backward",
     "attention_pair_bias": "._pair_bias",
+    "Explanation": "._explain",
+    "explain": "._explain",
     "flash_attn_func": "._flash_attn",
     "flash_attn_varlen_func": "._flash_attn",
     "flash_attn_with_kvcache": "._flash_attn",

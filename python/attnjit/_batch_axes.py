@@ -1,13 +1,12 @@
 """Calls with more than one batch axis before the heads, as (batch, row, head, sequence, feature) of
 triangle attention, where mask and bias broadcast over some of the batch axes."""
 
-import warnings
-
 import torch
 from torch import Tensor
 
 from ._autograd import attend
 from ._call import OUTPUT_ALONE, Operands
+from ._notes import note
 from ._scalars import Scalars
 
 _BATCH = -3  # end of the batch axes
@@ -46,11 +45,10 @@ def _flattened(name: str, operand: Tensor, batch: torch.Size):
     while (order := _order(wide.shape[:_BATCH], batch)) is None:
         axes += 1
         wide = operand.expand(*batch[:axes], *operand.shape[axes:])
-    if axes and not torch.compiler.is_compiling():  # dynamo cannot trace a warning
-        warnings.warn(
+    if axes:
+        note(
             f"{name}: it has {tuple(operand.shape[:_BATCH])} of the batch axes {tuple(batch)}, and is copied over the"
-            f" first {axes} of them; put axes that it broadcasts next to each other",
-            stacklevel=2,
+            f" first {axes} of them; put axes that it broadcasts next to each other"
         )
     return wide.flatten(0, last), order
 

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from . import _layout, _native
+from ._notes import note
 
 _CODES = {  # DLPack's numbers
     torch.int32: (0, 32),
@@ -18,41 +19,47 @@ _CODES = {  # DLPack's numbers
 _CPU, _CUDA, _OPAQUE = 1, 2, 3
 
 
-class _Description(tuple):
+class Description(tuple):
     """What the module reads in the place of a tensor, which is kept with it."""
 
     tensor: Tensor
 
 
-def _described(value):
+def described(value):
     """The description of a tensor, or those of several; anything else as it is."""
     if isinstance(value, (list, tuple)):
-        return tuple(map(_described, value))
+        return tuple(map(described, value))
     if not isinstance(value, Tensor):
         return value
     code, bits = _CODES.get(value.dtype, (_OPAQUE, 8 * value.element_size()))
     device = (_CUDA, value.device.index) if value.is_cuda else (_CPU, 0)
-    description = _Description((value.data_ptr(), code, bits, *device, tuple(value.shape), value.stride()))
+    description = Description((value.data_ptr(), code, bits, *device, tuple(value.shape), value.stride()))
     description.tensor = value
     return description
 
 
-def new_strided(*arguments) -> _Description:
+def new_strided(*arguments) -> Description:
     """As `_layout.new_strided`, for the module."""
-    return _described(_layout.new_strided(*arguments))
+    return described(_layout.new_strided(*arguments))
 
 
-def _unit_stride(tensor: Tensor) -> Tensor:
+def _unit_stride(name: str, tensor: Tensor) -> Tensor:
     """`tensor`, or a copy in which the elements of a row are neighbours, as kernels read them."""
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+    if tensor.stride(-1) == 1:
+        return tensor
+    note(
+        f"attnjit copies {name} in each call: the elements of a row are no neighbours; make its last axis the one of"
+        " stride 1"
+    )
+    return tensor.contiguous()
 
 
 def _enqueue(function, context, q, k, v, *arguments) -> None:
     """Calls a function of the module whose last argument is the stream."""
-    *arguments, stream = (_unit_stride(q), _unit_stride(k), _unit_stride(v), *arguments)
+    *arguments, stream = (_unit_stride("q", q), _unit_stride("k", k), _unit_stride("v", v), *arguments)
     if stream is None and q.is_cuda:
         stream = torch.cuda.current_stream(q.device).cuda_stream
-    function(context, *map(_described, arguments), stream)
+    function(context, *map(described, arguments), stream)
 
 
 def enqueue_forward(*arguments) -> None:
@@ -62,7 +69,7 @@ def enqueue_forward(*arguments) -> None:
 def enqueue_backward(context, *arguments) -> None:
     *inputs, out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, of_read, stream = arguments
     _enqueue(
-        _native.enqueue_backward, context, *inputs, _unit_stride(out), lse, _unit_stride(dout),
+        _native.enqueue_backward, context, *inputs, _unit_stride("out", out), lse, _unit_stride("dout", dout),
         None if dlse is None else dlse.contiguous(), deterministic, dq, dk, dv, dbias, dsink, of_read, stream,
     )  # fmt: skip
 
@@ -71,7 +78,7 @@ def _enqueue_plain(function, context, first, *arguments) -> None:
     *arguments, stream = arguments
     if stream is None and first.is_cuda:
         stream = torch.cuda.current_stream(first.device).cuda_stream
-    function(context, *map(_described, (first, *arguments)), stream)
+    function(context, *map(described, (first, *arguments)), stream)
 
 
 def enqueue_merge_lse(*arguments) -> None:

@@ -10,5 +10,6 @@ PyObject* enqueue_forward(PyObject*, PyObject* const* values, Py_ssize_t count);
 PyObject* enqueue_backward(PyObject*, PyObject* const* values, Py_ssize_t count);
 PyObject* enqueue_merge_lse(PyObject*, PyObject* const* values, Py_ssize_t count);
 PyObject* enqueue_prepare_mask(PyObject*, PyObject* const* values, Py_ssize_t count);
+PyObject* explain(PyObject*, PyObject* const* values, Py_ssize_t count);
 
 }  // namespace attnjit::python

@@ -125,8 +125,19 @@ DeviceTensor TensorReader::read_rows(PyObject* object, const char* name, Object&
   if (tensor.ndim == 0 || tensor.strides[tensor.ndim - 1] == 1 || PyTuple_Check(object)) {
     return tensor;
   }
+  note_copy(name);
   copy = checked(PyObject_CallMethod(object, "contiguous", nullptr));
   return read(copy.get(), name);
+}
+
+void TensorReader::note_copy(const char* name) {
+  if (!copied_.insert(name).second) return;
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "attnjit copies %s in each call: the elements of a row are no neighbours; "
+                       "make its last axis the one of stride 1",
+                       name) != 0) {
+    throw PythonError{};
+  }
 }
 
 PyObject* TensorReader::contiguous(PyObject* object, const char* name, Object& copy) {

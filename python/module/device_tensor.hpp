@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,8 @@ class TensorReader {
   DeviceTensor read(PyObject* object, const char* name);
 
   /// As read(), of what `contiguous()` of the object returns where the elements of a row are no
-  /// neighbours; `copy` then keeps that. A tuple is read as it is.
+  /// neighbours; `copy` then keeps that, and the first time for a name a warning tells. A tuple is
+  /// read as it is.
   DeviceTensor read_rows(PyObject* object, const char* name, Object& copy);
 
   /// `object`, or what its `contiguous()` returns where its elements are apart; `copy` then keeps
@@ -45,8 +48,11 @@ class TensorReader {
 
  private:
   const dlpack::ExchangeApi* exchange_api(PyTypeObject* type);
+  /// Warns that calls copy the tensor of that name, the first time.
+  void note_copy(const char* name);
 
   std::vector<std::pair<Object, const dlpack::ExchangeApi*>> known_types_;
+  std::set<std::string> copied_;  ///< names
 };
 
 }  // namespace attnjit::python

@@ -75,6 +75,8 @@ PyMethodDef methods[] = {
      "out, lse, stream or None)"},
     {"enqueue_prepare_mask", as_method(enqueue_prepare_mask), METH_FASTCALL,
      "enqueue_prepare_mask(context, mask, for_backward, memory, stream or None)"},
+    {"explain", as_method(explain), METH_FASTCALL,
+     "explain(context, " ATTNJIT_INPUTS ", backward, need_dbias, deterministic) -> JSON"},
     {"are_plain", as_method(are_plain), METH_FASTCALL,
      "are_plain(types, *objects) -> whether each, of a tuple each in it, is None or of exactly one "
      "of the types"},

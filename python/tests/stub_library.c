@@ -152,6 +152,22 @@ attnjit_status attnjit_backward(attnjit_context* context, const attnjit_backward
   return finish(args->forward, stream, workspace, bytes);
 }
 
+attnjit_status attnjit_explain_forward(attnjit_context* context, const attnjit_forward_args* args,
+                                       const char** json) {
+  (void)context;
+  (void)args;
+  *json = "{}";
+  return ATTNJIT_OK;
+}
+
+attnjit_status attnjit_explain_backward(attnjit_context* context, const attnjit_backward_args* args,
+                                        const char** json) {
+  (void)context;
+  (void)args;
+  *json = "{}";
+  return ATTNJIT_OK;
+}
+
 attnjit_status attnjit_merge_lse(attnjit_context* context, const attnjit_merge_lse_args* args,
                                  struct CUstream_st* stream) {
   (void)context;

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -349,6 +350,17 @@ def test_a_backward_without_rows_and_keys(batch, keys, strides):
     assert [t and t.shape for t in found] == [
         inputs["q"].shape, inputs["k"].shape, inputs["v"].shape, None, None,
     ]  # fmt: skip
+
+
+def test_a_copy_of_rows_is_noted_once_in_a_context():
+    known = {"out": FakeTensor(0, (2, 8, 0, 32), strides=(1, 2, 3, 4)), "lse": FakeTensor(0, (2, 8, 0), FLOAT32)}
+    known |= {"dout": FakeTensor(0, (2, 8, 0, 32)), "dlse": None}
+    arguments = context(make_nothing), *merged(without_rows(2, 0, 0), known), False, False, True, None
+    with pytest.warns(UserWarning, match="attnjit copies out in each call: the elements of a row are no neighbours"):
+        _native.backward(*arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _native.backward(*arguments)
 
 
 @pytest.mark.parametrize("shape", [(0, 8, 16, 32), (2, 8, 0, 32)])

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import attnjit
+from attnjit import _notes
 
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
@@ -96,6 +97,7 @@ def test_more_batch_axes(shape):
 
 
 def test_a_bias_that_is_copied_over_batch_axes():
+    _notes._note.cache_clear()
     with pytest.warns(UserWarning, match="bias: it has"):
         check(*tensors(2, 3, 2, 2), bias=torch.randn(1, 3, 1, 2, 1, LQ, LK, requires_grad=True))
 

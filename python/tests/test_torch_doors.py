@@ -1,6 +1,7 @@
 """Doors for callers that stay as they are, as far as they go without a GPU."""
 
 import gc
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
 import attnjit.torch
-from attnjit import _call, _described
+from attnjit import _call, _described, _notes
 from attnjit.doors import _cudnn_operators, _efficient_operators, _flash_operators, _sdpa_mode, _support
 
 aten = torch.ops.aten
@@ -174,6 +175,21 @@ def test_sdpa_mode(pretend_gpu):
         "dtype": 1,
         "dropout": 1,
     }
+
+
+def test_a_call_that_is_handed_on_is_noted_once(pretend_gpu):
+    _notes._note.cache_clear()
+    q = torch.randn(1, 4, 8, 16, dtype=torch.bfloat16)
+
+    def run():
+        with attnjit.sdpa_mode():
+            scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+
+    with pytest.warns(UserWarning, match=r"calls of 'sdpa_mode' on to other kernels \(dropout\); set the dropout"):
+        run()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run()
 
 
 def test_sdpa_mode_compiles_once():

@@ -9,6 +9,7 @@ from torch import nn
 
 import attnjit
 import attnjit.nn
+from attnjit import _notes
 from attnjit.doors import _support
 from attnjit.nn import _multihead_attention
 
@@ -204,14 +205,14 @@ def test_weights_are_those_of_pytorch(served, average):
 
 def test_what_pytorch_computes(monkeypatch, served):
     """The reasons, each with a warning, once."""
-    _multihead_attention._note.cache_clear()
+    _notes._note.cache_clear()
     own, ours = pair(dropout=0.5)
     arguments = inputs("sequence first")
     run = lambda module: seeded(module, *arguments, need_weights=False)[0]
 
     def check_reason(reason):
         before = attnjit.served().get("nn", {}).get(reason, 0)
-        with pytest.warns(UserWarning, match=rf"in PyTorch \({reason}\)"):
+        with pytest.warns(UserWarning, match=rf"calls of 'nn' on to other kernels \({reason}\)"):
             found = run(ours)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -116,6 +116,13 @@ void add_bench(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   verb.add_option("-o,--output", flags->bench.output, "File of results to write, JSON");
   verb.add_option("--git", flags->bench.git,
                   "Commit to name in the results: \"$(git describe --always --dirty)\"");
+  verb.add_flag("--roofline", flags->bench.roofline,
+                "With shares of the tensor peak and of copy bandwidth, at the clock of the row");
+  verb.add_flag("--profile", flags->bench.profile,
+                "With ten counters of the main kernel, by Nsight Compute (ncu)");
+  verb.add_option("--html", flags->bench.html, "File for a page of the rows and their rooflines");
+  verb.add_option("--peers", flags->bench.peers,
+                  "Files of bench/peers.py, whose times --html shows beside; repeat it");
 }
 
 void add_tune(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
@@ -238,6 +245,12 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   add_problem(plan_verb, flags->workload);
   add_path(plan_verb, flags->workload);
   add_target(plan_verb, flags->workload);
+
+  const Run run_explain = [flags](Session& session) { return explain(flags->workload, session); };
+  CLI::App& explain_verb =
+      add_verb(app, "explain", "Where a problem's time goes, and what would make it faster",
+               run_explain, chosen, *flags);
+  add_problem(explain_verb, flags->workload);
 
   const Run run_emit = [flags](Session& session) {
     flags->emit.workload = flags->workload;

@@ -86,7 +86,7 @@ TEST_CASE("a usage error says what to do") {
       {{"plan", "--first", "second", "third"},
        "error: plan: unexpected arguments --first second third; attnjit plan --help lists "},
       {{"cache", "path", "extra"}, "error: cache path: unexpected argument extra; attnjit cache "},
-      {{}, "error: expected one of doctor, plan, emit, run, replay, bench, tune, warmup, records, cache; "},
+      {{}, "error: expected one of doctor, plan, explain, emit, run, replay, bench, tune, warmup, records, "},
       {{"cache"}, "error: cache: expected one of path, ls, show, stat, verify, gc, clear, export"},
       {{"cache", "show"}, "error: cache show: KEY is missing: The key of a kernel"},
       {{"cache", "import"}, "error: cache import: FILE is missing: The bundle"},

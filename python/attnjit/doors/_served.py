@@ -4,17 +4,33 @@ from collections import Counter
 
 import torch
 
+from .._notes import note
+
 # Counts per door (the name of an interface) and outcome: "served", or why a call was passed on.
 _counts: Counter[tuple[str, str]] = Counter()
 
 SERVED = "served"
 
+# What makes a reason go away, for callers who can.
+_HELP = {
+    "dropout": "set the dropout of attention to 0",
+    "dtype": "use fp16 or bf16, by autocast for instance",
+    "head dim": "head dims up to 256 are served",
+    "layout or device": "move dense tensors to a CUDA device",
+}
+
 
 def count(door: str, reason: str | None) -> None:
     """Counts a call as passed on for `reason`, or as served if that is None. A compiler that traces a caller of this
-    counts nothing: it would guard on the number, and compile again at each call."""
-    if not torch.compiler.is_compiling():
-        _counts[door, reason or SERVED] += 1
+    counts nothing: it would guard on the number, and compile again at each call. The first call of a reason is noted."""
+    if torch.compiler.is_compiling():
+        return
+    _counts[door, reason or SERVED] += 1
+    if reason is not None:
+        help_text = f"; {_HELP[reason]}" if reason in _HELP else ""
+        note(
+            f"attnjit hands calls of {door!r} on to other kernels ({reason}){help_text}; attnjit.served() counts them"
+        )
 
 
 def served() -> dict[str, dict[str, int]]:

@@ -1,7 +1,5 @@
 """`attnjit.nn.MultiheadAttention`."""
 
-import warnings
-from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -65,8 +63,6 @@ class MultiheadAttention(nn.MultiheadAttention):
         reason = self._why_unserved(query, key, value, need_weights)
         count("nn", reason)
         if reason is not None:
-            if not torch.compiler.is_compiling():  # dynamo cannot trace a warning
-                _note(reason)
             return super().forward(
                 query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
             )
@@ -132,15 +128,6 @@ class MultiheadAttention(nn.MultiheadAttention):
         else:
             weights = self.in_proj_weight.chunk(3)
         return tuple(map(linear, (query, key, value), weights, biases))
-
-
-@cache
-def _note(reason: str) -> None:
-    """Warns once for each reason."""
-    warnings.warn(
-        f"attnjit.nn.MultiheadAttention runs calls of this kind in PyTorch ({reason}); attnjit.served() counts them",
-        stacklevel=5,  # the call of the module
-    )
 
 
 def _expect(name: str, mask: Tensor, *shapes: tuple[int, ...]) -> None:

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/printable.hpp"
+#include "cli/report/html.hpp"
 #include "cli/report/tile_cell.hpp"
 #include "cli/report/tune_table.hpp"
 
@@ -21,32 +21,6 @@ tr.zero div { background: #47a } tr.winner div { background: #2a5 } tr.faulty { 
 </style></head><body>
 <h1>attnjit tune</h1>
 )";
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : base::printable(text)) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
 
 void add_fact(std::string& page, std::string_view what, std::string_view value) {
   page += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", what, escaped(value));

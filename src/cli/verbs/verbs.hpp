@@ -35,9 +35,13 @@ struct ReplayOptions {
 
 struct BenchOptions {
   WorkloadOptions workload;
-  std::string filter;  ///< part of the names of the problems to time; empty: all
-  std::string output;  ///< a file for the results; empty: none
-  std::string git;     ///< the commit that was built; may be empty
+  std::string filter;              ///< part of the names of the problems to time; empty: all
+  std::string output;              ///< a file for the results; empty: none
+  std::string git;                 ///< the commit that was built; may be empty
+  bool roofline = false;           ///< with shares of the device's peaks
+  bool profile = false;            ///< with counters of the main kernel, by ncu
+  std::string html;                ///< a file for a page of the results; empty: none
+  std::vector<std::string> peers;  ///< files of other libraries' results, for that page
 };
 
 struct TuneOptions {
@@ -83,6 +87,10 @@ ExitCode doctor(Session& session);
 
 /// Which kernels a problem runs, with which configuration and why.
 ExitCode plan(const WorkloadOptions& options, Session& session);
+
+/// Where a problem's time goes by the counts of its kernels and committed measurements, and what
+/// would make it faster.
+ExitCode explain(const WorkloadOptions& options, Session& session);
 
 /// Writes a kernel in one of its forms, or compiles kernels and tells the compiler's facts.
 ExitCode emit(const EmitOptions& options, Session& session);

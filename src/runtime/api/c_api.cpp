@@ -34,8 +34,8 @@ constexpr std::size_t kOperandV1 = offsetof(attnjit_operand, tensor) + sizeof(at
 constexpr std::size_t kBlockListsV1 = offsetof(attnjit_block_lists, num_kv_blocks) + 8;
 constexpr std::size_t kCountersV1 = offsetof(attnjit_counters, record_hits) + 8;
 
-// The one text that outlives a call; it belongs to the thread that made it.
-thread_local std::string last_error;
+// The two texts that outlive a call; they belong to the thread that made them.
+thread_local std::string last_error, last_explanation;
 
 attnjit_status fail(attnjit_status status, const char* message) noexcept {
   try {
@@ -348,5 +348,25 @@ attnjit_status attnjit_prepare_mask(attnjit_context* context, const attnjit_prep
         context_of(context).prepare_mask(prepare_mask_args(args), stream);
     result = {made.data, {}, made.for_backward ? 1 : 0};
     std::copy(made.shape.begin(), made.shape.end(), result.shape);
+  });
+}
+
+attnjit_status attnjit_explain_forward(attnjit_context* context, const attnjit_forward_args* args,
+                                       const char** json) {
+  return guarded([&] {
+    const char*& result = not_null("json", json);
+    Operands operands;
+    last_explanation = context_of(context).explain(forward_args(args, operands));
+    result = last_explanation.c_str();
+  });
+}
+
+attnjit_status attnjit_explain_backward(attnjit_context* context, const attnjit_backward_args* args,
+                                        const char** json) {
+  return guarded([&] {
+    const char*& result = not_null("json", json);
+    Operands operands;
+    last_explanation = context_of(context).explain(backward_args(args, operands));
+    result = last_explanation.c_str();
   });
 }

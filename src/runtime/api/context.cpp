@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "base/json.hpp"
 #include "runtime/call/dispatcher.hpp"
+#include "runtime/explain/explainer.hpp"
 
 namespace attnjit {
 namespace {
@@ -25,6 +27,17 @@ base::Environment environment_with(const ContextOptions& options) {
 base::Log::Sink sink_of(const ContextOptions& options) {
   if (!options.log) return {};
   return [log = options.log](base::LogLevel, std::string_view message) { log(message); };
+}
+
+template <class Args>
+std::string explained(runtime::Dispatcher& dispatcher, const Args& args) {
+  const base::Log::Delivery delivery(dispatcher.engine().log());
+  const std::optional<cuda::DeviceInfo> device = dispatcher.find_device();
+  runtime::Explainer explainer(dispatcher.engine(), device);
+  const explain::Explanation explanation = explainer.explain(args, {});
+  base::Json json = explain::to_json(explanation);
+  json["lines"] = explain::lines(explanation);
+  return base::dump_json(json);
 }
 
 }  // namespace
@@ -63,6 +76,9 @@ PreparedMask Context::prepare_mask(const PrepareMaskArgs& args, Stream stream) {
 }
 
 Expression Context::expression(std::string_view text) const { return expr::expression(text); }
+
+std::string Context::explain(const ForwardArgs& args) { return explained(*dispatcher_, args); }
+std::string Context::explain(const BackwardArgs& args) { return explained(*dispatcher_, args); }
 
 Counters Context::counters() const { return dispatcher_->counters(); }
 

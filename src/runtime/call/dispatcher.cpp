@@ -8,6 +8,7 @@
 #include "attnjit/error.hpp"
 #include "cuda/device.hpp"
 #include "cuda/memory.hpp"
+#include "cuda/profiler_range.hpp"
 #include "cuda/stream.hpp"
 #include "runtime/call/address_checks.hpp"
 #include "runtime/call/counters.hpp"
@@ -63,7 +64,8 @@ bool captures(const cuda::Driver& driver, Stream stream) {
 Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
                        std::shared_ptr<const cuda::Driver> driver, Engine::Spaces spaces,
                        std::optional<codegen::Path> path)
-    : engine_(std::move(environment), std::move(sink), std::move(spaces), path),
+    : named_(cuda::profiler_listens()),
+      engine_(std::move(environment), std::move(sink), std::move(spaces), path),
       plan_maker_(engine_),
       dumper_(engine_),
       driver_(driver.get()) {
@@ -144,12 +146,15 @@ void Dispatcher::run(BasicPlanTable<Pass>& plans, CallTable<Pass>& calls,
   calls.keep({*context_id, args, problem, &plan, layout, plan.keep(*loaded, problem, args), {}});
 }
 
-// Enqueues the call, and keeps it where that is asked for.
+// Enqueues the call, in a range of its problem's name while a profiler listens, and keeps it where
+// that is asked for.
 template <class Pass>
 void Dispatcher::launch(const launch::Plan<Pass>& plan, const typename Pass::Problem& problem,
                         const typename Pass::Args& args, const typename Pass::Layout& layout,
                         Stream stream, const Workspace& workspace,
                         const typename Pass::Kept& kept) {
+  std::optional<cuda::ProfilerRange> range;
+  if (named_) range.emplace(problem::describe(problem));
   const cuda::Driver& loaded = driver();
   if (!dumper_.active()) {
     return enqueue(loaded, plan, problem, args, layout, stream, workspace, kept);
@@ -191,6 +196,15 @@ Counters Dispatcher::counters() const {
   result.timing_launches = plans.timing_launches;
   result.record_hits = plans.record_hits;
   return result;
+}
+
+std::optional<cuda::DeviceInfo> Dispatcher::find_device() {
+  try {
+    return cuda::current_device(driver());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoDevice) throw;
+    return std::nullopt;
+  }
 }
 
 const cuda::Driver& Dispatcher::driver() {

@@ -3,9 +3,11 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "attnjit/context.hpp"
 #include "base/per_process.hpp"
+#include "cuda/device.hpp"
 #include "runtime/call/call_dumper.hpp"
 #include "runtime/call/call_table.hpp"
 #include "runtime/call/plan_maker.hpp"
@@ -44,6 +46,10 @@ class Dispatcher {
   PreparedMask prepare_mask(const PrepareMaskArgs& args, Stream stream);
   Counters counters() const;
 
+  Engine& engine() { return engine_; }
+  /// The device of the current context; nullopt without a driver, a GPU or a current context.
+  std::optional<cuda::DeviceInfo> find_device();
+
  private:
   const cuda::Driver& driver();
   const cuda::Driver& own_driver();
@@ -69,6 +75,7 @@ class Dispatcher {
                                       const typename Pass::Args& args,
                                       std::initializer_list<Stream> streams);
 
+  const bool named_;  // launches, for a profiler that listens
   Engine engine_;
   PlanMaker plan_maker_;
   CallDumper dumper_;

@@ -123,6 +123,17 @@ static void check_prepared_mask(attnjit_context* context) {
   CHECK(fails(attnjit_forward(context, &call, NULL, NULL, 0), ATTNJIT_INVALID_PROBLEM, "mask"));
 }
 
+static void check_explanation(attnjit_context* context) {
+  attnjit_forward_args call = forward_args(128);
+  const char* json = NULL;
+  CHECK(attnjit_explain_forward(context, &call, &json) == ATTNJIT_OK);
+  CHECK(json != NULL && strstr(json, "\"expected_ms\"") != NULL && strstr(json, "\"lines\"") != NULL);
+  CHECK(fails(attnjit_explain_forward(context, &call, NULL), ATTNJIT_INVALID_ARGUMENT,
+              "json: is null"));
+  call.out.shape[3] = 1;
+  CHECK(fails(attnjit_explain_forward(context, &call, &json), ATTNJIT_INVALID_PROBLEM, "out"));
+}
+
 static void check_expressions(attnjit_context* context) {
   attnjit_forward_args call = forward_args(128);
   const attnjit_expression *keep = NULL, *same = NULL;
@@ -285,6 +296,7 @@ int main(void) {
   check_null(context);
   check_merge(context);
   check_prepared_mask(context);
+  check_explanation(context);
   check_expressions(context);
   check_struct_size(context);
   check_counters(context);

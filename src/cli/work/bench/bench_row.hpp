@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,10 @@ Work count_work(const ForwardArgs& args, bool backward = false);
 struct Measurement {
   std::vector<double> round_ms;  ///< the median launch of each round in milliseconds, sorted
   Work work;
+  std::optional<double> clock_mhz;  ///< of the SMs meanwhile, where it was sampled
   std::size_t workspace_bytes = 0;  ///< device memory besides the tensors
+  std::string manifest_line;        ///< of the problem
+  std::string kernel;               ///< the entry of the main one
   std::string path;                 ///< of the main kernel, "wgmma"
   std::string tile;                 ///< "q128 kv64 s2 w8 b1"
   std::string config_from;          ///< where that configuration came from

@@ -4,6 +4,7 @@
 
 #include "attnjit/error.hpp"
 #include "base/json.hpp"
+#include "cli/work/bench/clock_samples.hpp"
 #include "cli/work/host_memory.hpp"
 
 namespace attnjit::cli {
@@ -24,11 +25,12 @@ void check_case(const Case& job) {
 
 }  // namespace
 
-Bench::Bench(Session& session, std::optional<codegen::Path> path)
+Bench::Bench(Session& session, std::optional<codegen::Path> path, bool samples_clock)
     : session_(session),
       driver_(session.driver()),
       current_(driver_),
       device_(cuda::current_device(driver_)),
+      clock_(samples_clock ? cuda::SmClock::find(driver_, device_.ordinal) : std::nullopt),
       planner_(session.engine(), std::nullopt, session.device_classes(), path),
       stream_(driver_),
       timer_(driver_),
@@ -45,6 +47,8 @@ Measurement Bench::measure(const Case& job) {
   measured.work = count_work(host.args(), spec.backward);
   const Planned planned = planner_.plan(job, codegen::find_arch(device_.arch()));
   const Json& main = job.spec.backward ? planned.config["dkv"] : planned.config;
+  measured.manifest_line = planned.manifest_line;
+  measured.kernel = planned.steps[planned.main_step].spec.source.entry;
   measured.path = main["path"];
   measured.tile = planned.steps[planned.main_step].tile;
   measured.config_from = planned.config_from;
@@ -79,7 +83,10 @@ Measurement Bench::time(std::size_t workspace_bytes,
       static_cast<int>(std::clamp(kRoundMs / median_ms(kWarmUps), kLeastLaunches, kMostLaunches));
 
   Measurement measured;
+  std::optional<ClockSamples> samples;
+  if (clock_) samples.emplace([clock = *clock_] { return clock.mhz(); });
   for (int round = 0; round < kRounds; ++round) measured.round_ms.push_back(median_ms(launches));
+  if (samples) measured.clock_mhz = samples->median();
   std::ranges::sort(measured.round_ms);
   measured.workspace_bytes = scratch.bytes();
   return measured;

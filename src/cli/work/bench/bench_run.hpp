@@ -7,6 +7,7 @@
 #include "cli/work/planning.hpp"
 #include "cuda/cold_timer.hpp"
 #include "cuda/device.hpp"
+#include "cuda/sm_clock.hpp"
 #include "runtime/call/dispatcher.hpp"
 
 namespace attnjit::cli {
@@ -16,8 +17,9 @@ class Bench {
  public:
   static constexpr int kRounds = 7;
 
-  /// Takes only `path`, if there is one. Throws Error(kNoDevice) where there is no usable GPU.
-  Bench(Session& session, std::optional<codegen::Path> path);
+  /// Takes only `path`, if there is one. `samples_clock`: rounds are timed while a thread reads the
+  /// clock of the SMs, where NVML is there. Throws Error(kNoDevice) where there is no usable GPU.
+  Bench(Session& session, std::optional<codegen::Path> path, bool samples_clock = false);
 
   const cuda::DeviceInfo& device() const { return device_; }
 
@@ -35,6 +37,7 @@ class Bench {
   const cuda::Driver& driver_;
   const cuda::PrimaryContext current_;
   const cuda::DeviceInfo device_;
+  const std::optional<cuda::SmClock> clock_;
   Planner planner_;
   const cuda::Stream stream_;
   cuda::ColdTimer timer_;
