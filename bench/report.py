@@ -20,6 +20,7 @@ from measured import OURS, ROOT, newest, newest_files
 COLUMNS = 120
 BLOCK = re.compile(r"(<!-- begin report ([\w-]+) -->\n).*?(<!-- end report -->)", re.DOTALL)
 TRAINING = "a: D128 bhqk causal"  # rows of bench/users.py that README.md quotes
+TRIANGLES = "N384 D32"  # of bench/triangles.py
 WINDOWS = ("g: 32 images, 64 windows, H4 S49", "g: 32 images, 64 windows, H4 S64")
 
 
@@ -398,6 +399,7 @@ def readme_rows():
     """The rows of README.md's table, by their first cell."""
     forward, backward = (hopper_visit(direction) for direction in ("forward", "backward"))
     training, windows, decode = visits_with(TRAINING)[0], visits_with(*WINDOWS)[0], decode_visit()
+    triangles = newest_files("triangles.json", [f"{TRIANGLES} forward"])[0]
 
     def causal(visit, name):
         return " / ".join(ratio(visit, f"{name} causal={c}", "cudnn") for c in ("false", "top_left"))
@@ -434,6 +436,11 @@ def readme_rows():
         "Swin: 32 images, 64 windows of 49 or 64 tokens, with the bias's gradient": [
             *(", ".join(ratio(windows, f"{w} {step}", "efficient") for w in WINDOWS) for step in ("forward", "backward")),
             f"PyTorch's efficient backend, {device(windows, 'hopper-backward.md#with-a-mask-and-a-bias')}",
+        ],
+        "AlphaFold's triangles: 384 residues, 4 heads of D32, an fp32 bias with its gradient": [
+            *(ratio(triangles, f"{TRIANGLES} {step}", "cuequivariance") for step in ("forward", "backward")),
+            f"cuEquivariance {triangles.about['cuequivariance'].removesuffix('.0')}, "
+            f"[{triangles.model()}](docs/guide/doors.md#cuequivariances-triangle_attention)",
         ],
         "decode: 16 sequences of 8k keys, 32/8 heads, 1 or 4 queries": [
             ", ".join(ratio(decode, name, "cudnn") for name in decoded), "",

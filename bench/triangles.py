@@ -19,6 +19,7 @@ IMPLEMENTATIONS = {"attnjit": attnjit.triangle_attention, "cuequivariance": cueq
 # (rows and columns of the pair representation, head dim, share of keys kept)
 PROBLEMS = [(256, 32, 0.9), (371, 32, 0.9), (376, 32, 0.9), (384, 32, 0.9), (384, 64, 0.9), (768, 32, 0.9)]
 HEADS = 4
+PRODUCTS = {"forward": 2, "backward": 5}  # of matrices, over every pair
 SAMPLE = 2  # rows of pairs of which the exact result is computed
 FILLS = 16  # a millisecond, longer than the host takes for a call of either
 GRADIENTS = ("dq", "dk", "dv", "dbias")
@@ -78,7 +79,9 @@ def run_problem(timer, size, head_dim, kept):
     row = {"name": f"N{size} D{head_dim}", "kept": kept, "implementations": found}
     for name, of_name in rounds.items():
         for of, all_ms in of_name.items():
-            found[name][of] = {"ms": rounded(sorted(all_ms)[ROUNDS // 2]), "round_ms": [rounded(ms) for ms in sorted(all_ms)]}
+            ms = sorted(all_ms)[ROUNDS // 2]
+            found[name][of] = {"ms": rounded(ms), "round_ms": [rounded(lap) for lap in sorted(all_ms)],
+                               "tflops": rounded(PRODUCTS[of] * 2 * HEADS * size**3 * head_dim / ms / 1e9)}
     ours, theirs = found.values()
     ratios = [theirs[of]["ms"] / ours[of]["ms"] for of in ("forward", "backward")]
     print(f"{row['name']:<12}" + "".join(f"{1e3 * f[of]['ms']:10.0f}" for of in ("forward", "backward") for f in (ours, theirs))
