@@ -9,11 +9,10 @@ Of a problem whose pass is backward, only the backward is timed. What a library 
 import argparse
 import sys
 
-import torch
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
 import shapes
+import torch
 from peers import ColdTimer, backend_row, query_gpus, time_backward, versions, write
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch_inputs import DTYPES, Refused
 
 

@@ -14,12 +14,11 @@ import subprocess
 import sys
 import warnings
 
+import shapes
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
-
-import shapes
 from torch_inputs import Refused, make_inputs
 
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,

@@ -415,6 +415,7 @@ def readme_rows():
     def device(visit, page):
         return f"[{visit.model()}](docs/results/{page})"
 
+    cuequivariance = "cuEquivariance " + triangles.about["cuequivariance"].removesuffix(".0")
     cudnn = "cuDNN " + cudnn_version(forward).removesuffix(".0")
     decoded = [name for name in decode.names if name.startswith("decode B16")]
     return {
@@ -439,8 +440,7 @@ def readme_rows():
         ],
         "AlphaFold's triangles: 384 residues, 4 heads of D32, an fp32 bias with its gradient": [
             *(ratio(triangles, f"{TRIANGLES} {step}", "cuequivariance") for step in ("forward", "backward")),
-            f"cuEquivariance {triangles.about['cuequivariance'].removesuffix('.0')}, "
-            f"[{triangles.model()}](docs/guide/doors.md#cuequivariances-triangle_attention)",
+            f"{cuequivariance}, [{triangles.model()}](docs/guide/doors.md#cuequivariances-triangle_attention)",
         ],
         "decode: 16 sequences of 8k keys, 32/8 heads, 1 or 4 queries": [
             ", ".join(ratio(decode, name, "cudnn") for name in decoded), "",

@@ -4,9 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import attnjit  # noqa: E402
-import attnjit.reference  # noqa: E402
-import cpu_kernels  # noqa: E402
+import attnjit
+import attnjit.reference
+
+import cpu_kernels
 
 B, HQ, HKV, LQ, LK, D, ROWS, KEYS = 2, 4, 2, 100, 90, 16, 32, 16
 ROW_BLOCKS, KEY_BLOCKS = 4, 6
