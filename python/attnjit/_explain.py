@@ -12,6 +12,7 @@ from ._described import Description, described
 
 _ON_DEVICE = 2, 0  # DLPack's number of CUDA, and an ordinal
 _ADDRESS = 1 << 20  # of tensors without memory
+_NOTHING = "try        nothing"  # the line of a call without an action
 
 _OPTIONS = {
     name: parameter.default
@@ -83,6 +84,8 @@ def explain(
         )
     )  # fmt: skip
     explanation["copied"] = copied
+    if copied:
+        explanation["lines"] = [line for line in explanation["lines"] if not line.startswith(_NOTHING)]
     for name in copied:
         explanation["lines"].append(
             f"try        make the elements of a row of {name} neighbours (stride 1): each call copies it"

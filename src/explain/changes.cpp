@@ -73,6 +73,8 @@ class Changes {
 
 void drop_dbias(ForwardArgs&) {}
 void drop_dbias(BackwardArgs& args) { args.dbias.reset(); }
+bool has_dbias(const ForwardArgs&) { return false; }
+bool has_dbias(const BackwardArgs& args) { return args.dbias.has_value(); }
 void drop_dsink(ForwardArgs&) {}
 void drop_dsink(BackwardArgs& args) { args.dsink.reset(); }
 
@@ -89,7 +91,7 @@ std::vector<Change<Args>> without_features_of(const Args& args) {
     });
   }
   if (f.bias) {
-    changes.add("bias", [](Args& a) {
+    changes.add(has_dbias(args) ? "bias with its gradient" : "bias", [](Args& a) {
       forward_of(a).bias.reset();
       forward_of(a).bias_order = {};
       drop_dbias(a);
@@ -115,7 +117,7 @@ std::vector<Change<Args>> without_features_of(const Args& args) {
   }
   if (f.blocks) changes.add("lists of blocks", [](Args& a) { forward_of(a).blocks.reset(); });
   if constexpr (std::is_same_v<Args, BackwardArgs>) {
-    if (args.dbias) changes.add("gradient of the bias", [](Args& a) { drop_dbias(a); });
+    if (args.dbias) changes.add("gradient of the bias alone", [](Args& a) { drop_dbias(a); });
     if (args.deterministic) {
       changes.add("deterministic gradients", [](Args& a) { a.deterministic = false; });
     }

@@ -13,6 +13,7 @@ namespace attnjit::explain {
 struct NearRow {
   std::string name, date;
   double ms = 0;
+  double pairs = 0;  ///< of its tiles, over those of the call
 };
 
 /// The milliseconds that a change of a call takes off it; below 0: adds.
@@ -41,10 +42,16 @@ struct Explanation {
   Busy busy{};             ///< seconds of each resource; zeros on a device without rates
   double expected_ms = 0;  ///< 0 on a device without rates
   std::vector<NearRow> nearest;
+  double distance = 0;               ///< of the nearest
   std::optional<NearRow> own;        ///< of the same work
   std::vector<Gain> costs;           ///< of features that cost or save something
   std::vector<Gain> actions;         ///< those that gain, the best first
   std::vector<std::string> assumed;  ///< of what lies in device memory, a sentence each
+
+  /// What the call takes: as measured, or else as expected.
+  double time_ms() const { return own ? own->ms : expected_ms; }
+  /// That over the expected time, by which gains are to be multiplied where both are there.
+  double scale() const { return own ? own->ms / expected_ms : 1; }
 };
 
 /// What is taken for granted of the tensors of a call whose values are unknown.

@@ -11,7 +11,7 @@ TEST_CASE("explain says what binds a call, what its features cost and what to tr
   const Outcome text = attnjit(call);
   CHECK_MESSAGE(text.code == 0, text.err);
   for (const char* line :
-       {"kernels    mask_to_bits, attn_fwd; wgmma q128", "expected   ", "on NVIDIA H200",
+       {"kernels    mask_to_bits, attn_fwd; wgmma q128", "time       ", "on NVIDIA H200", "by         ",
         "binds      ", "costs      mask: ", "costs      bias: ", "try        prepare the mask once",
         "try        if all batch elements have the same bias, pass size 1"}) {
     CHECK_MESSAGE(holds(text.out, line), line, " is not in\n", text.out);

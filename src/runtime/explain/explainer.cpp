@@ -44,7 +44,9 @@ Counted<Pass> count(Engine& engine, const codegen::Arch& arch,
   return counted;
 }
 
-explain::NearRow near_row(const explain::Measurement& row) { return {row.name, row.date, row.ms}; }
+explain::NearRow near_row(const explain::Measurement& row, const explain::Profile& call) {
+  return {row.name, row.date, row.ms, row.profile.walked_pairs / std::max(call.walked_pairs, 1.0)};
+}
 
 double kernel_ms(const explain::Profile& profile, const explain::Rates& rates) {
   return 1e3 * explain::combined(explain::busy(profile, rates));
@@ -63,9 +65,6 @@ double once_ms(double once_bytes, const explain::Rates& rates) {
   alone.launches = 1;
   return kernel_ms(alone, rates) + launch_ms(alone, rates);
 }
-
-// A distance past which rows tell little, in traits.
-constexpr double kFar = 5;
 
 // What is worth the caller's time, milliseconds: a hundredth of the call.
 double worth(double expected_ms) { return 0.01 * expected_ms; }
@@ -113,11 +112,10 @@ Explanation Explainer::explain_pass(const typename Pass::Args& args,
   e.busy = explain::busy(e.profile, *rates_);
   const explain::Expected expected = explain::expect(e.profile, *rates_, rows_);
   e.expected_ms = expected.ms;
-  for (const explain::Measurement* row : expected.nearest) e.nearest.push_back(near_row(*row));
-  if (expected.own != nullptr) e.own = near_row(*expected.own);
-  if (expected.distance > kFar) {
-    e.assumed.push_back("no measured call is near this one: its time may be off by a half");
-  }
+  for (const explain::Measurement* row : expected.nearest)
+    e.nearest.push_back(near_row(*row, e.profile));
+  if (expected.own != nullptr) e.own = near_row(*expected.own, e.profile);
+  e.distance = expected.distance;
   for (const auto& change : explain::without_features(args)) {
     const auto g = gain<Pass>(e, change, values);
     const double least = worth(e.expected_ms);
@@ -148,8 +146,8 @@ std::optional<Gain> Explainer::gain(const Explanation& before,
               .once_ms = once_ms(change.once_bytes, *rates_)};
     if (const auto pair = explain::find_pair(before.profile, after.profile, rows_)) {
       gain.by_rows = before.expected_ms - launches - kernels / pair->efficiency;
-      gain.before = near_row(*pair->before);
-      gain.after = near_row(*pair->after);
+      gain.before = near_row(*pair->before, before.profile);
+      gain.after = near_row(*pair->after, after.profile);
     }
     return gain;
   } catch (const Error&) {

@@ -104,8 +104,8 @@ TEST_CASE("a backward loses its dbias with the bias, and can do without determin
   args.dbias->data = test::fake_address(20);
   args.deterministic = true;
   const auto without = without_features(args);
-  CHECK_FALSE(only(without, "bias").args.dbias);
-  CHECK(only(without, "gradient of the bias").args.forward.bias);
+  CHECK_FALSE(only(without, "bias with its gradient").args.dbias);
+  CHECK(only(without, "gradient of the bias alone").args.forward.bias);
   const auto change = only(actions(args, problem::make_problem(args)), "ask for gradients");
   CHECK_FALSE(problem::make_problem(change.args).deterministic);
   const auto one_plane = only(actions(args, problem::make_problem(args)), "if all batch elements");
