@@ -6,7 +6,7 @@
 #include <nvtx3/nvToolsExt.h>
 #else
 namespace {
-// What NVTX answers without a profiler.
+// Answers of NVTX without a profiler.
 int nvtxRangePushA(const char*) { return -2; }
 int nvtxRangePop() { return -2; }
 }  // namespace

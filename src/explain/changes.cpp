@@ -8,6 +8,7 @@
 namespace attnjit::explain {
 namespace {
 
+using explain::forward_of;  // beside those of arguments
 using problem::Extent;
 
 constexpr std::int64_t kVectorBytes = 16;
@@ -17,10 +18,6 @@ void* aligned_address() { return reinterpret_cast<void*>(std::uintptr_t{1} << 20
 
 ForwardArgs& forward_of(ForwardArgs& args) { return args; }
 ForwardArgs& forward_of(BackwardArgs& args) { return args.forward; }
-const problem::Problem& forward_of(const problem::Problem& problem) { return problem; }
-const problem::Problem& forward_of(const problem::BackwardProblem& problem) {
-  return problem.forward;
-}
 
 std::int64_t round_up(std::int64_t size, std::int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
@@ -145,7 +142,7 @@ void align_results(BackwardArgs& args) {
 bool is_aligned(const problem::Problem& problem) { return problem.aligned; }
 bool is_aligned(const problem::BackwardProblem& problem) { return problem.aligned; }
 
-// How kernels could read a mask or bias faster.
+// Adds layouts of a mask or bias that kernels read faster.
 template <class Args>
 void add_layout(Changes<Args>& changes, const char* name,
                 std::optional<Tensor> ForwardArgs::*member, const problem::Operand& canonical,

@@ -7,6 +7,12 @@
 
 namespace attnjit::explain {
 
+/// The forward whose scores a problem of either pass computes.
+inline const problem::Problem& forward_of(const problem::Problem& problem) { return problem; }
+inline const problem::Problem& forward_of(const problem::BackwardProblem& problem) {
+  return problem.forward;
+}
+
 /// A call changed in one respect, to see what that costs. It reads what the original points to, and
 /// stands for no call: addresses that it adds are no memory.
 template <class Args>
@@ -20,7 +26,7 @@ struct Change {
 std::vector<Change<ForwardArgs>> without_features(const ForwardArgs& args);
 std::vector<Change<BackwardArgs>> without_features(const BackwardArgs& args);
 
-/// What could be done to a call that may be faster then, as sentences that begin with a verb.
+/// Changes by a caller that may make a call faster, as sentences that begin with a verb.
 /// `problem` is that of `args`.
 std::vector<Change<ForwardArgs>> actions(const ForwardArgs& args, const problem::Problem& problem);
 std::vector<Change<BackwardArgs>> actions(const BackwardArgs& args,

@@ -90,22 +90,14 @@ std::string action(const Explanation& e, const Gain& g) {
   return text;
 }
 
-// How far a time may be off whose nearest row is at that distance: nine in ten rows of
-// configs/measurements, left out, were no further off (2026-11-28).
-const char* trust(double distance) {
-  if (distance > 3) return "by a half, for no measured call is near";
-  if (distance > 1.5) return "by a third";
-  return distance > 0.25 ? "by a fifth" : "by a tenth";
-}
-
 void add_times(std::vector<std::string>& list, const Explanation& e) {
   if (e.own) {
     list.push_back(fmt::format("time       {} on {} as measured ({}, {}); {} by the model",
                                time(e.own->ms), e.device, e.own->name, e.own->date,
                                time(e.expected_ms)));
   } else {
-    list.push_back(fmt::format("time       {} on {}, which may be off {}", time(e.expected_ms),
-                               e.device, trust(e.distance)));
+    list.push_back(fmt::format("time       {} on {}, which may be off by {:.0f} %",
+                               time(e.expected_ms), e.device, 100 * e.error));
   }
   std::vector<std::string> near;
   for (const NearRow& row : e.nearest)
@@ -213,7 +205,7 @@ base::Json to_json(const Explanation& e) {
           {"bytes", std::move(traffic)},
           {"profile", base::to_json_value(e.profile)},
           {"nearest", std::move(nearest)},
-          {"distance", e.distance},
+          {"error", e.error},
           {"measured", e.own ? row_json(*e.own) : base::Json()},
           {"costs", gains_json(e.costs)},
           {"actions", gains_json(e.actions)},

@@ -42,19 +42,19 @@ struct Explanation {
   Busy busy{};             ///< seconds of each resource; zeros on a device without rates
   double expected_ms = 0;  ///< 0 on a device without rates
   std::vector<NearRow> nearest;
-  double distance = 0;               ///< of the nearest
+  double error = 0;                  ///< share by which expected_ms may be off
   std::optional<NearRow> own;        ///< of the same work
   std::vector<Gain> costs;           ///< of features that cost or save something
   std::vector<Gain> actions;         ///< those that gain, the best first
   std::vector<std::string> assumed;  ///< of what lies in device memory, a sentence each
 
-  /// What the call takes: as measured, or else as expected.
+  /// The time of the call: as measured, or else as expected.
   double time_ms() const { return own ? own->ms : expected_ms; }
   /// That over the expected time, by which gains are to be multiplied where both are there.
   double scale() const { return own ? own->ms / expected_ms : 1; }
 };
 
-/// What is taken for granted of the tensors of a call whose values are unknown.
+/// The assumptions about tensors of a call whose values are unknown, a sentence each.
 std::vector<std::string> assumptions(const problem::Problem& problem, const Values& values);
 
 /// Lines for people, without line ends.

@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::size_t kNeighbours = 3;
 constexpr double kDistanceOfEqual = 0.1;  // so that one row does not outweigh all others
+constexpr double kFarthest = 1e9;         // without any row
 
-// What the resources of a measured row say over what its kernels took.
+// The time that the resources of a measured row combine to, over the time that its kernels took.
 double efficiency(const Measurement& row, const Rates& rates) {
   constexpr double kLeastOfKernels = 0.3;
   const Busy seconds = busy(row.profile, rates);
@@ -41,6 +42,12 @@ std::vector<Measurement> built_in_measurements() {
   return parse_measurements(embedded_measurements());
 }
 
+double likely_error(double distance) {
+  if (distance > 3) return 0.5;
+  if (distance > 1.5) return 1.0 / 3;
+  return distance > 0.25 ? 0.2 : 0.12;
+}
+
 Expected expect(const Profile& profile, const Rates& rates, std::span<const Measurement> rows) {
   const Rates& measured = *find_rates(kMeasuredDevice);
   Expected expected;
@@ -55,7 +62,7 @@ Expected expect(const Profile& profile, const Rates& rates, std::span<const Meas
   const auto of_row = [&](const Measurement* row) { return distance(row->profile, profile); };
   std::ranges::partial_sort(expected.nearest, expected.nearest.begin() + count, {}, of_row);
   expected.nearest.resize(count);
-  if (count > 0) expected.distance = of_row(expected.nearest.front());
+  expected.error = likely_error(count > 0 ? of_row(expected.nearest.front()) : kFarthest);
 
   double logs = 0, weights = 0;
   for (const Measurement* row : expected.nearest) {

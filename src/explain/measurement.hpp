@@ -32,14 +32,18 @@ std::vector<Measurement> parse_measurements(std::string_view lines);
 /// Those of configs/measurements, which are built in.
 std::vector<Measurement> built_in_measurements();
 
-/// What a call is expected to take.
+/// The time expected of a call, and where it comes from.
 struct Expected {
   double ms = 0;
   double efficiency = 0;  ///< of the nearest rows: what their resources say over what they took
   std::vector<const Measurement*> nearest;  ///< of `rows`, the nearest first
-  double distance = 0;                      ///< of the nearest
+  double error = 0;                         ///< likely_error() of the nearest
   const Measurement* own = nullptr;  ///< the first row of the same work; these predict nothing
 };
+
+/// The share by which a time may be off whose nearest row is at that distance(): nine in ten of the
+/// measured rows, left out themselves, are no further off.
+double likely_error(double distance);
 
 /// The time that `rates` combine to, corrected as much as the nearest of `rows` are, those of the
 /// same work left out: three, by the inverse square of their distance.

@@ -9,7 +9,7 @@
 /// would make it faster. Reads no device.
 namespace attnjit::explain {
 
-/// What a problem does not know of its call, for it lies in device memory.
+/// Values of a call that lie in device memory, so that a problem does not have them.
 struct Values {
   std::vector<std::int32_t> cu_seqlens_q,
       cu_seqlens_kv;  ///< of packed sequences; empty: equal ones

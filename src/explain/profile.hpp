@@ -52,8 +52,9 @@ Profile profile(const launch::ForwardPlanSpec& spec, const problem::Problem& pro
 Profile profile(const launch::BackwardPlanSpec& spec, const problem::BackwardProblem& problem,
                 const Counts& counts);
 
-/// How little two calls are alike: the sum of the differences of their traits and of the logarithms
-/// of their sizes. Calls of different passes or paths are further apart than any others.
+/// The distance between two calls, 0 for equal ones: the sum of the differences of their traits and
+/// of the logarithms of their sizes. Calls of different passes or paths are further apart than any
+/// others.
 double distance(const Profile& a, const Profile& b);
 
 /// Whether two calls do the same work, whatever their values are.

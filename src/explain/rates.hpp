@@ -7,7 +7,7 @@
 
 namespace attnjit::explain {
 
-/// What a device does in a second, at the clock that attention kernels run at.
+/// Work that a device does in a second, at the clock that attention kernels run at.
 struct Rates {
   std::string_view device;        ///< as the driver has it, "NVIDIA H200"
   double tensor_flop = 0;         ///< of dense 16-bit matrix products, at
@@ -22,7 +22,7 @@ struct Rates {
 /// 128 lanes of an SM at 1.75 GHz; fp32 reductions as measured on an H200, 2026-11-25.
 const Rates* find_rates(std::string_view name);
 
-/// What a call can be bound by.
+/// A part of the device that can bind a call.
 enum class Resource { kTensor, kScores, kReductions, kMemory, kLaunches };
 inline constexpr std::size_t kNumResources = 5;
 

@@ -11,7 +11,8 @@
 namespace attnjit::reference {
 namespace {
 
-// Every how many-th row and key is looked at, so that pairs are `most` at most, or nearly so.
+// The distance between rows, and between keys, that are looked at: `most` pairs at most, or nearly
+// so.
 std::int64_t step_for(double pairs, std::int64_t most) {
   return std::max<std::int64_t>(
       1, std::llround(std::ceil(std::sqrt(pairs / static_cast<double>(most)))));
@@ -35,6 +36,8 @@ class Search {
         step_(step),
         found_(found) {
     if (args.keep) keep_.emplace(expr::Kind::kKeep, args.keep, args, first_batch);
+    watch(keep_, keep_values_);
+    watch(rule_.score(), score_values_);
   }
 
   void run() {
@@ -50,33 +53,40 @@ class Search {
   void look_at_row(std::int64_t batch, std::int64_t head, std::int64_t query) {
     const PairExpression::Lengths lengths = rule_.lengths(batch);
     for (const std::int64_t j : places(rule_.band(batch, query), step_)) {
-      const Pair pair{batch, head, query, j};
-      bool is_outside = false;
-      const auto look = [&](const std::optional<PairExpression>& expression) {
-        if (!expression) return;
-        PairExpression::Values values(*expression);
-        const expr::OutsideObserver note = [&](int operand, std::size_t axis, std::int64_t index) {
-          is_outside = true;
-          if (!found_.first) found_.first = describe(pair, *expression, operand, axis, index);
-        };
-        values.watch(note);
-        values.at(pair, lengths, 0);
-      };
-      look(keep_);
+      pair_ = {batch, head, query, j};
+      is_outside_ = false;
+      if (keep_values_) keep_values_->values.at(pair_, lengths, 0);
       std::uint8_t kept = 0;
-      if (rule_.keep(batch, head, query, {j, j + 1}, &kept)) look(rule_.score());
+      if (score_values_ && rule_.keep(batch, head, query, {j, j + 1}, &kept)) {
+        score_values_->values.at(pair_, lengths, 0);
+      }
       ++found_.pairs;
-      found_.outside += is_outside ? 1 : 0;
+      found_.outside += is_outside_ ? 1 : 0;
     }
   }
 
-  OutsideRead describe(const Pair& pair, const PairExpression& expression, int operand,
-                       std::size_t axis, std::int64_t index) const {
+  // The values of an expression, and the observer of its reads at pair_.
+  struct Watched {
+    expr::OutsideObserver note;
+    PairExpression::Values values;
+  };
+  void watch(const std::optional<PairExpression>& expression, std::optional<Watched>& watched) {
+    if (!expression) return;
+    const auto note = [this, &expression](int operand, std::size_t axis, std::int64_t index) {
+      is_outside_ = true;
+      if (!found_.first) found_.first = describe(*expression, operand, axis, index);
+    };
+    watched.emplace(Watched{note, PairExpression::Values(*expression)});
+    watched->values.watch(watched->note);
+  }
+
+  OutsideRead describe(const PairExpression& expression, int operand, std::size_t axis,
+                       std::int64_t index) const {
     const std::string& name =
         expression.expression().operands()[static_cast<std::size_t>(operand)].name;
     const auto given = std::ranges::find(args_.operands, name,
                                          [](const Operand& o) { return std::string(o.name); });
-    return {{pair.batch + first_batch_, pair.head, pair.query, pair.key},
+    return {{pair_.batch + first_batch_, pair_.head, pair_.query, pair_.key},
             name,
             static_cast<int>(axis),
             index,
@@ -87,6 +97,9 @@ class Search {
   const ScoreRule rule_;
   const std::int64_t first_batch_, step_;
   std::optional<PairExpression> keep_;
+  std::optional<Watched> keep_values_, score_values_;
+  Pair pair_{};  // that is looked at
+  bool is_outside_ = false;
   OutsideReads& found_;
 };
 

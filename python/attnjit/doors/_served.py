@@ -11,7 +11,7 @@ _counts: Counter[tuple[str, str]] = Counter()
 
 SERVED = "served"
 
-# What makes a reason go away, for callers who can.
+# Remedies of a caller, by the reason for which a call is handed on.
 _HELP = {
     "dropout": "set the dropout of attention to 0",
     "dtype": "use fp16 or bf16, by autocast for instance",

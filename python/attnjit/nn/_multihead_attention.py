@@ -1,6 +1,5 @@
 """`attnjit.nn.MultiheadAttention`."""
 
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad

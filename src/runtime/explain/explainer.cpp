@@ -18,11 +18,6 @@ namespace {
 using explain::Explanation;
 using explain::Gain;
 
-const problem::Problem& forward_of(const problem::Problem& problem) { return problem; }
-const problem::Problem& forward_of(const problem::BackwardProblem& problem) {
-  return problem.forward;
-}
-
 // A problem, its kernels and what these count.
 template <class Pass>
 struct Counted {
@@ -66,7 +61,7 @@ double once_ms(double once_bytes, const explain::Rates& rates) {
   return kernel_ms(alone, rates) + launch_ms(alone, rates);
 }
 
-// What is worth the caller's time, milliseconds: a hundredth of the call.
+// The least difference that is told, milliseconds: a hundredth of the call.
 double worth(double expected_ms) { return 0.01 * expected_ms; }
 
 // The reason for configuration 0 that does not take wgmma on an architecture that has it.
@@ -106,7 +101,7 @@ Explanation Explainer::explain_pass(const typename Pass::Args& args,
   e.why = why<Pass>(counted.choice, problem::plan_key(counted.problem), arch_);
   e.counts = counted.counts;
   e.profile = counted.profile;
-  e.assumed = explain::assumptions(forward_of(counted.problem), values);
+  e.assumed = explain::assumptions(explain::forward_of(counted.problem), values);
   if (rates_ == nullptr) return e;
 
   e.busy = explain::busy(e.profile, *rates_);
@@ -115,7 +110,7 @@ Explanation Explainer::explain_pass(const typename Pass::Args& args,
   for (const explain::Measurement* row : expected.nearest)
     e.nearest.push_back(near_row(*row, e.profile));
   if (expected.own != nullptr) e.own = near_row(*expected.own, e.profile);
-  e.distance = expected.distance;
+  e.error = expected.error;
   for (const auto& change : explain::without_features(args)) {
     const auto g = gain<Pass>(e, change, values);
     const double least = worth(e.expected_ms);

@@ -37,7 +37,7 @@ class Explainer {
   const codegen::Arch arch_;
   const std::optional<tuner::DeviceClass> device_;
   const std::string device_name_;
-  const explain::Rates* const rates_;  // nullptr: there are none of the device
+  const explain::Rates* const rates_;  // nullptr where the device has none
   const std::vector<explain::Measurement> rows_;
 };
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "attnjit/error.hpp"
 #include "explain/measurement.hpp"
@@ -38,6 +40,26 @@ TEST_CASE("nine measured calls in ten are expected to a fifth, without their own
   }
   CHECK(10 * misses <= rows.size());
   CHECK(listed == misses);
+}
+
+TEST_CASE("nine times in ten are off by no more than is said of rows at that distance") {
+  const std::vector<Measurement> rows = built_in_measurements();
+  const Rates& rates = *find_rates(kMeasuredDevice);
+  std::map<double, std::pair<int, int>> counts;  // by the error that is said: rows, and further off
+  for (const Measurement& row : rows) {
+    const Expected expected = expect(row.profile, rates, rows);
+    auto& [all, off] = counts[expected.error];
+    ++all;
+    off += std::abs(expected.ms / row.ms - 1) > expected.error ? 1 : 0;
+  }
+  CHECK(counts.size() == 4);
+  for (const auto& [error, of] : counts) {
+    INFO(error, ": ", of.first, " rows, ", of.second, " further off");
+    CHECK(10 * of.second <= of.first);
+  }
+  CHECK(likely_error(0) < likely_error(1));
+  CHECK(likely_error(1) < likely_error(2));
+  CHECK(likely_error(2) < likely_error(10));
 }
 
 TEST_CASE("more work of the same kind takes longer, on a device with slower memory too") {

@@ -8,7 +8,7 @@
 
 namespace attnjit::cli {
 
-/// How near a row came to what its device can do at the clock that it ran at.
+/// The shares of its device's peaks that a row reached, at the clock that it ran at.
 struct Roofline {
   double clock_mhz = 0;     ///< of the SMs
   bool sampled = false;     ///< while the row ran; else the highest that the device has
