@@ -1,7 +1,6 @@
 """The samples that PyTorch's own tests draw of scaled_dot_product_attention and MultiheadAttention, in its wheel, by
 attnjit and by PyTorch. They need the package expecttest. Values lie between -9 and 9, so that most of a row's weight is
-on one key and single numbers of gradients cancel: vectors are compared by their norm. On a GPU PyTorch computes these
-widths of a head in fp32, where attnjit, as FlashAttention does, takes delta from `out` as rounded to bf16."""
+on one key and single numbers of gradients cancel: vectors are compared by their norm."""
 
 import os
 
@@ -15,7 +14,7 @@ import attnjit
 
 ON_CPU = bool(os.environ.get("SUITE_ON_CPU"))
 DEVICE, DTYPE = ("cpu", torch.float32) if ON_CPU else ("cuda", torch.bfloat16)
-LIMIT = 1e-4 if ON_CPU else 0.05  # of the norm
+LIMIT = 1e-4 if ON_CPU else 0.02  # of the norm
 if ON_CPU:
     import cpu_kernels
 
