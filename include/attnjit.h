@@ -39,8 +39,9 @@ enum {
   ATTNJIT_FLOAT16 = 0,
   ATTNJIT_BFLOAT16 = 1,
   ATTNJIT_FLOAT32 = 2,
-  ATTNJIT_BOOL = 3, /* one byte per element, zero = false */
-  ATTNJIT_INT32 = 4 /* of operands of expressions alone */
+  ATTNJIT_BOOL = 3,  /* one byte per element, zero = false */
+  ATTNJIT_INT32 = 4, /* of operands of expressions, lists of blocks and key indices */
+  ATTNJIT_INT64 = 5  /* of key indices */
 };
 
 /* Values of attnjit_forward_args.diagonal: where that of a causal mask or a window starts. */
@@ -172,6 +173,12 @@ typedef struct attnjit_forward_args {
   int64_t row_offset;
   int64_t key_offset;
   const attnjit_block_lists* blocks; /* null, or pairs of blocks in no list are dropped */
+  /* Null, or [B|1, Hkv|1, 1, W], int32 or int64: the keys that all rows of a kv head may see,
+     by their numbers, in any order. Others are not read, and their dk and dv are 0. A key that is
+     named m times counts m times; a number outside of the keys in use names none. Causal, window,
+     mask, bias, slopes and expressions hold at the key's own number. With neither packed sequences,
+     pages, blocks, a prepared mask nor a dbias. */
+  const attnjit_tensor* key_indices;
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias and the sinks. The

@@ -220,6 +220,21 @@ void choose_blocks(std::uint64_t index, ProblemSpec& spec) {
   if (dice.chance(0.5)) spec.keep = dice.chance(0.5) ? "j % 5 != i % 4" : "j <= i + 20";
 }
 
+// In one problem of six that may, each kv head has selected keys, some of which name none.
+void choose_key_indices(std::uint64_t index, ProblemSpec& spec) {
+  constexpr std::array<const char*, 2> kFills = {"topk:", "faulty:"};
+  constexpr std::array<const char*, 6> kAxes = {"", "/bg/int64", "/1g", "/b1", "/11", "/11/int64"};
+  Dice dice(index + 0x5e1ec);
+  const bool shares_planes = (spec.mask + spec.bias).find('/') != std::string::npos;
+  if (spec.packed || spec.paged() || !spec.tail_mask.empty() || spec.prepare_mask ||
+      !spec.blocks.empty() || shares_planes || !dice.chance(1.0 / 6)) {
+    return;
+  }
+  const std::int64_t number = dice.between(0, std::min<std::int64_t>(spec.seqlen_kv + 10, 700));
+  spec.key_indices = dice.pick(kFills) + std::to_string(number) + dice.pick(kAxes);
+  if (dice.chance(0.3)) spec.keep = "j % 5 != i % 4";
+}
+
 void choose_slopes(Dice& dice, ProblemSpec& spec) {
   if (!dice.chance(0.25)) return;
   spec.alibi = dice.chance(0.5) ? "h" : "bh";
@@ -251,6 +266,7 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   choose_prepared_mask(spec.seed, spec);
   choose_query_size(spec.seed, spec);
   choose_blocks(spec.seed, spec);
+  choose_key_indices(spec.seed, spec);
   spec.use_sink = dice.chance(0.25);
   if (spec.use_sink && dice.chance(0.4)) spec.sink_dtype = DType::kFloat32;
   if (spec.use_sink && dice.chance(0.3)) {
@@ -295,7 +311,7 @@ ProblemSpec with_gradients(ProblemSpec spec, std::uint64_t index) {
   spec.want_dlse = dice.chance(0.4);
   spec.memory.expand_dout = dice.chance(0.1);
   spec.want_dsink = spec.use_sink && dice.chance(0.75);
-  if (!spec.bias.empty() && dice.chance(0.75)) {
+  if (!spec.bias.empty() && spec.key_indices.empty() && dice.chance(0.75)) {
     spec.want_dbias = true;
     if (dice.chance(0.4)) spec.dbias_dtype = DType::kFloat32;
   }

@@ -87,6 +87,12 @@ struct ForwardArgs : ScoreOptions {
   Expression score, keep;
   std::span<const Operand> operands;  ///< that the expressions name; each of them reads some
   std::optional<BlockLists> blocks;   ///< pairs of other blocks are dropped
+  /// [B|1, Hkv|1, 1, W], kInt32 or kInt64, any strides: the keys that all rows of a kv head may
+  /// see, by their numbers, in any order. Others are not read, and their dk and dv are 0. A key
+  /// that is named m times counts m times; a number outside of the keys in use names none, wherever
+  /// it stands. Causal, window, mask, bias, slopes and expressions hold at the key's own number.
+  /// With neither packed sequences, pages, blocks, a prepared mask nor a dbias.
+  std::optional<Tensor> key_indices;
 };
 
 }  // namespace attnjit::inline ATTNJIT_CPP_VERSION

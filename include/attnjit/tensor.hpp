@@ -7,13 +7,14 @@
 namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
 /// Element types. kBool is one byte per element, zero = false (uint8 masks use it as well).
-/// Operands of expressions alone are kInt32.
+/// Operands of expressions and lists of blocks are kInt32, key indices that or kInt64.
 enum class DType : std::int32_t {
   kFloat16 = 0,
   kBFloat16 = 1,
   kFloat32 = 2,
   kBool = 3,
-  kInt32 = 4
+  kInt32 = 4,
+  kInt64 = 5
 };
 
 /// Bytes of one element; 0 for a value that is no DType.
@@ -25,6 +26,8 @@ constexpr std::int64_t element_size(DType dtype) noexcept {
     case DType::kFloat32:
     case DType::kInt32:
       return 4;
+    case DType::kInt64:
+      return 8;
     case DType::kBool:
       return 1;
   }

@@ -96,7 +96,7 @@ def refuse_what_is_no_tensor(required, optional) -> None:
 def arguments_of(
     q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
     seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands, row_offset, key_offset,
-    blocks=None,
+    blocks=None, key_indices=None,
 ) -> tuple[Tensor, Tensor, Tensor, Operands, Scalars, tuple[int, ...] | None]:  # fmt: skip
     """(q, k, v, operands, scalars, batch axes of a prepared mask) of the arguments of `attention`. Raises what is wrong
     with them, as far as it does not depend on shapes."""
@@ -118,6 +118,8 @@ def arguments_of(
     lists, block_sizes = checked(blocks)
     if q.dim() != 4 and blocks is not None:
         raise ValueError(f"q: it has {q.dim()} axes; blocks are for one batch axis")
+    if q.dim() != 4 and key_indices is not None:
+        raise ValueError(f"q: it has {q.dim()} axes; key_indices are for one batch axis")
     if q.dim() == 4 and mask_axes is not None:
         raise ValueError(f"mask: it was prepared with {len(mask_axes)} batch axes; q has one")
     read = None
@@ -126,7 +128,7 @@ def arguments_of(
     if blocks is not None:
         scalars = scalars._replace(block_sizes=block_sizes)
     tensors = Operands(
-        mask, bias, sink, alibi_slopes, *lengths.values(), tail_mask, *lists, read
+        mask, bias, sink, alibi_slopes, *lengths.values(), tail_mask, *lists, key_indices, read
     )
     return q, k, v, tensors, scalars, mask_axes
 
@@ -158,6 +160,7 @@ def attention(
     row_offset: int = 0,
     key_offset: int = 0,
     blocks: BlockLists | None = None,
+    key_indices: Tensor | None = None,
     return_lse: bool = False,
     return_row_max: bool = False,
     return_max_logits: bool = False,
@@ -211,6 +214,11 @@ def attention(
             a prompt: added to i and j of both, and off to match, unless these name row_offset or key_offset.
         blocks: `BlockLists`, the blocks of keys that each block of rows attends to: pairs in no listed block are
             dropped, and everything else holds inside the blocks.
+        key_indices: (B or 1, Hkv or 1, W) int32 or int64: the keys that all rows of a kv head may see, by their numbers
+            and in any order, as `topk` gives them. Others are not read, and their gradients are 0. A key that is
+            named m times counts m times; a number that is none of a key in use, such as -1, names none. All else
+            holds at the key's own number. Not beside cu_seqlens, block_table, tail_mask, blocks or a prepared mask,
+            nor with a gradient of the bias.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
         return_row_max: also return the largest score of each row over its kept keys, scaled, capped and with its
@@ -237,7 +245,7 @@ def attention(
         q, k, v, tensors, scalars, mask_axes = arguments_of(
             q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap,
             seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands,
-            row_offset, key_offset, blocks,
+            row_offset, key_offset, blocks, key_indices,
         )  # fmt: skip
         wanted = (return_lse, return_row_max, return_max_logits)
         options = (tensors, scalars, None, deterministic, wanted)
@@ -245,7 +253,7 @@ def attention(
     except (AttributeError, RuntimeError):
         optional = Operands(
             unpacked(mask)[0], bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv,
-            block_table, tail_mask,
+            block_table, tail_mask, key_indices=key_indices,
         )._asdict()  # fmt: skip
         refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
         raise

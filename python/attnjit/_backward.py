@@ -114,6 +114,7 @@ def attention_backward(
     row_offset: int = 0,
     key_offset: int = 0,
     blocks: BlockLists | None = None,
+    key_indices: Tensor | None = None,
     return_dbias: bool = False,
     return_dsink: bool = False,
     return_doperands: Collection[str] = (),
@@ -130,9 +131,8 @@ def attention_backward(
         dout: (B, Hq, Lq, Dv), q's dtype: the gradient of the loss by out. Of a row that keeps no key it is not read.
         dlse: (B, Hq, Lq) fp32: that by lse; None where nothing depends on lse.
         mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
-        seqlens_kv, cu_seqlens_q, cu_seqlens_kv, score, keep, operands, row_offset, key_offset, blocks: those of the
-            forward,
-            as `attnjit.attention` takes them; a prepared mask is one for a backward. There is no backward with a
+        seqlens_kv, cu_seqlens_q, cu_seqlens_kv, score, keep, operands, row_offset, key_offset, blocks, key_indices:
+            those of the forward, as `attnjit.attention` takes them; a prepared mask is one for a backward. There is no backward with a
             block_table or a tail_mask.
         return_dbias: also compute the gradient of the bias.
         return_dsink: also that of the sink.
@@ -165,6 +165,7 @@ def attention_backward(
         q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
         seqlens_kv, cu_seqlens_q, cu_seqlens_kv, None, None, score, keep, operands, row_offset, key_offset,
         blocks,
+        key_indices,
     )  # fmt: skip
     wanted = _Wanted(return_dbias, return_dsink, return_doperands)
     _check_wanted(wanted, *call[3:])

@@ -48,6 +48,7 @@ class Operands(NamedTuple):
     block_counts: Tensor | None = None
     full_block_indices: Tensor | None = None
     full_block_counts: Tensor | None = None
+    key_indices: Tensor | None = None
     read: tuple[Tensor, ...] | None = None  # by expressions, in the order of Scalars.operand_names
 
     def flat(self) -> tuple[Tensor | None, ...]:

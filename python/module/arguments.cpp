@@ -185,6 +185,7 @@ ForwardCall::ForwardCall(Arguments& arguments, Shared& state)
     args_.tail_mask = &tail_mask_;
   }
   read_blocks(arguments);
+  set_key_indices(arguments.next());
   PyObject* const operands = arguments.next();
   set_mask(mask, set_scalars(arguments.next(), operands, state));
 }
@@ -245,6 +246,26 @@ void ForwardCall::set_block_sizes(PyObject* sizes) {
   blocks_.block_q = rows;
   blocks_.block_kv = keys;
   blocks_.num_kv_blocks = num_kv_blocks;
+}
+
+void ForwardCall::set_key_indices(PyObject* object) {
+  if (is_none(object)) return;
+  const DeviceTensor tensor = read(object, "key_indices");
+  const bool wide = is(tensor.dtype, dlpack::kInt, 64);
+  if (!wide && !is(tensor.dtype, dlpack::kInt, 32)) {
+    raise_dtype("key_indices", tensor.dtype, "int32 or int64");
+  }
+  if (tensor.ndim != kAxes - 1) {
+    raise(PyExc_ValueError, "key_indices: it has %d axes; expected (batch, kv head, keys)",
+          tensor.ndim);
+  }
+  const auto& shape = tensor.shape;
+  const auto& strides = tensor.strides;
+  key_indices_ = {tensor.data,
+                  wide ? ATTNJIT_INT64 : ATTNJIT_INT32,
+                  {shape[0], shape[1], 1, shape[2]},
+                  {strides[0], strides[1], 0, strides[2]}};
+  args_.key_indices = &key_indices_;
 }
 
 void ForwardCall::set_mask(PyObject* mask, PyObject* prepared) {

@@ -32,11 +32,11 @@ class Arguments {
 /// Objects that it reads must outlive it. Its members point at one another.
 class ForwardCall {
  public:
-  static constexpr Py_ssize_t kNumArguments = 19;
+  static constexpr Py_ssize_t kNumArguments = 20;
 
   /// From (q, k, v, mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q,
   /// cu_seqlens_kv, block_table, tail_mask, block_indices, block_counts, full_block_indices,
-  /// full_block_counts, read, scalars). Absent tensors are None, `read` is a
+  /// full_block_counts, key_indices, read, scalars). Absent tensors are None, `read` is a
   /// sequence of them; scalars are those of attnjit/_call.py. q, k and v are copied where the
   /// elements of a row are no neighbours.
   ForwardCall(Arguments& arguments, Shared& state);
@@ -85,6 +85,7 @@ class ForwardCall {
   /// The tensors of lists of blocks, of which the scalars tell the sizes.
   void read_blocks(Arguments& arguments);
   void set_block_sizes(PyObject* sizes);
+  void set_key_indices(PyObject* object);
   void set_operands(PyObject* names, PyObject* tensors);
   /// A mask, or the memory of a prepared one that `prepared` tells of.
   void set_mask(PyObject* mask, PyObject* prepared);
@@ -101,6 +102,7 @@ class ForwardCall {
   attnjit_prepared_mask prepared_mask_{};
   attnjit_block_lists blocks_ = ATTNJIT_BLOCK_LISTS_INIT;
   attnjit_tensor full_block_indices_{}, full_block_counts_{};
+  attnjit_tensor key_indices_{};
   std::vector<attnjit_operand> operands_;
   int bias_ndim_ = 0;
   std::int32_t device_ = 0;

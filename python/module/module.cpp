@@ -51,7 +51,7 @@ PyCFunction as_method(Function* function) {
 #define ATTNJIT_INPUTS                                                                            \
   "q, k, v, mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, " \
   "block_table, tail_mask, block_indices, block_counts, full_block_indices, full_block_counts, "  \
-  "read, scalars"
+  "key_indices, read, scalars"
 
 PyMethodDef methods[] = {
     {"create_context", as_method(create_context), METH_FASTCALL,

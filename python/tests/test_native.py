@@ -49,6 +49,7 @@ INPUTS = {
     "block_counts": None,
     "full_block_indices": None,
     "full_block_counts": None,
+    "key_indices": None,
     "read": None,
 }
 SCALARS = {
@@ -276,7 +277,7 @@ def operands(**tensors):
         ({"names": ("n", "m"), "read": (Q,)}, ValueError, "operands: 2 names and 1 tensors"),
         ({"names": (3,), "read": (Q,)}, TypeError, "bad argument type|str"),
         ({"read": 3}, TypeError, "int"),
-        ({"more": None}, TypeError, "expected 25 arguments, not 26"),
+        ({"more": None}, TypeError, "expected 26 arguments, not 27"),
     ],
 )
 def test_what_is_refused(changes, error, message):

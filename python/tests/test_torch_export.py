@@ -95,7 +95,7 @@ torch.ops.load_library(sys.argv[1])
 q = torch.randn(1, 2, 4, 8)
 try:
     torch.ops.attnjit.forward(
-        q, q, q, q, *[None] * 13, [q], 0.5, True, 1, -1, 3, 2.0, 0, [1, 1, 4, 4, 0], [1, 1, 1, 1], "s + x[i]", None,
+        q, q, q, q, *[None] * 14, [q], 0.5, True, 1, -1, 3, 2.0, 0, [1, 1, 4, 4, 0], [1, 1, 1, 1], "s + x[i]", None,
         ["x"], 0, 0, None, True, False, False, True,
     )
 except RuntimeError as error:

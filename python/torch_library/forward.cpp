@@ -30,6 +30,10 @@ ForwardCall::ForwardCall(attnjit_context* context, const ForwardInputs& inputs)
   set_lengths(inputs);
   set_mask(inputs);
   set_blocks(inputs);
+  if (inputs.key_indices) {
+    key_indices_ = selected_keys(*inputs.key_indices, "key_indices", device_);
+    args_.key_indices = &key_indices_;
+  }
   set_expressions(context, inputs);
   if (inputs.scale) {
     args_.has_scale = 1;

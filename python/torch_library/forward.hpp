@@ -37,6 +37,7 @@ class ForwardCall {
   attnjit_prepared_mask prepared_mask_{};
   attnjit_block_lists blocks_ = ATTNJIT_BLOCK_LISTS_INIT;
   attnjit_tensor full_block_indices_{}, full_block_counts_{};
+  attnjit_tensor key_indices_{};
   std::vector<attnjit_operand> operands_;
 };
 

@@ -13,7 +13,7 @@ using torch::stable::Tensor;
 
 /// The arguments of attnjit::forward, in the order of its schema (python/attnjit/schemas.txt).
 struct ForwardInputs {
-  static constexpr std::uint64_t kNumArguments = 37;
+  static constexpr std::uint64_t kNumArguments = 38;
 
   /// Takes the values off the dispatcher's stack, whose memory is this function's to free.
   explicit ForwardInputs(StableIValue* stack);
@@ -23,6 +23,7 @@ struct ForwardInputs {
   std::optional<Tensor> seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv;
   std::optional<Tensor> block_table, tail_mask;
   std::optional<Tensor> block_indices, block_counts, full_block_indices, full_block_counts;
+  std::optional<Tensor> key_indices;
   std::optional<std::vector<Tensor>> read;
   std::optional<double> scale;
   bool causal;

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace attnjit::torch_library {
@@ -30,8 +31,11 @@ std::int32_t dtype_of(const Tensor& tensor, const char* name) {
       return ATTNJIT_BOOL;
     case ScalarType::Int:
       return ATTNJIT_INT32;
+    case ScalarType::Long:
+      return ATTNJIT_INT64;
     default:
-      refuse(name, "its dtype is not taken; expected float16, bfloat16, float32, int32 or bool");
+      refuse(name,
+             "its dtype is not taken; expected float16, bfloat16, float32, int32, int64 or bool");
   }
 }
 
@@ -90,6 +94,14 @@ attnjit_operand operand(const Tensor& tensor, const char* name, int device) {
   result.name = name;
   result.rank = static_cast<std::int32_t>(tensor.dim());
   result.tensor = placed(tensor, name, device, 0);
+  return result;
+}
+
+attnjit_tensor selected_keys(const Tensor& tensor, const char* name, int device) {
+  check_axes(tensor, name, 3, 3, "(batch, kv head, keys)");
+  attnjit_tensor result = placed(tensor, name, device, 0);
+  std::swap(result.shape[2], result.shape[3]);
+  std::swap(result.strides[2], result.strides[3]);
   return result;
 }
 

@@ -27,6 +27,9 @@ attnjit_tensor per_head(const Tensor& tensor, const char* name, int device);
 /// A tensor of up to four axes that expressions read, whose axes are the first ones.
 attnjit_operand operand(const Tensor& tensor, const char* name, int device);
 
+/// Numbers of keys for each batch element and kv head, (batch, heads, keys).
+attnjit_tensor selected_keys(const Tensor& tensor, const char* name, int device);
+
 /// Where a contiguous int32 tensor of one axis begins.
 const std::int32_t* numbers(const Tensor& tensor, const char* name, int device);
 

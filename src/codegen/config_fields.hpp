@@ -3,11 +3,13 @@
 #include "attnjit/backward/fragment_sum_config.h"
 #include "attnjit/backward/operand_sum_config.h"
 #include "attnjit/backward/preprocess_config.h"
+#include "attnjit/backward/scatter_keys_config.h"
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
 #include "attnjit/prepass/block_lists_config.h"
 #include "attnjit/prepass/clear_count_config.h"
+#include "attnjit/prepass/gather_keys_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
@@ -32,6 +34,22 @@ constexpr auto fields(const OperandRangesConfig*) {
 constexpr auto fields(const BlockListsConfig*) {
   using C = BlockListsConfig;
   return base::fields_of<C>(base::Field{"num_warps", &C::num_warps});
+}
+
+constexpr auto fields(const GatherKeysConfig*) {
+  using C = GatherKeysConfig;
+  return base::fields_of<C>(
+      base::Field{"head_dim", &C::head_dim}, base::Field{"head_dim_v", &C::head_dim_v},
+      base::Field{"aligned", &C::aligned}, base::Field{"index_bytes", &C::index_bytes},
+      base::Field{"num_warps", &C::num_warps});
+}
+
+constexpr auto fields(const ScatterKeysConfig*) {
+  using C = ScatterKeysConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"aligned", &C::aligned},
+      base::Field{"num_warps", &C::num_warps}, base::Field{"num_keys", &C::num_keys});
 }
 
 constexpr auto fields(const OperandSumConfig*) {

@@ -38,6 +38,26 @@ std::optional<kernel::BlockListsConfig> block_lists_config(const Family& family)
   return kernel::BlockListsConfig{.num_warps = 4};
 }
 
+std::optional<kernel::GatherKeysConfig> gather_keys_config(const Family& family) {
+  if (!family.key_indices) return std::nullopt;
+  return kernel::GatherKeysConfig{.head_dim = family.head_dim,
+                                  .head_dim_v = family.head_dim_v,
+                                  .aligned = family.aligned,
+                                  .index_bytes = family.key_indices.bytes(),
+                                  .num_warps = 4};
+}
+
+std::optional<kernel::ScatterKeysConfig> scatter_keys_config(const BackwardFamily& family) {
+  const Family& scores = family.scores;
+  if (!scores.key_indices) return std::nullopt;
+  return kernel::ScatterKeysConfig{.dtype = kernel_dtype(scores.dtype),
+                                   .head_dim = scores.head_dim,
+                                   .head_dim_v = scores.head_dim_v,
+                                   .aligned = scores.aligned,
+                                   .num_warps = 8,
+                                   .num_keys = 256};
+}
+
 std::optional<kernel::ClearCountConfig> clear_count_config(const ForwardFacts& forward,
                                                            bool has_prepass) {
   if (!forward.plans_work || has_prepass) return std::nullopt;

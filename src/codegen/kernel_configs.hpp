@@ -5,11 +5,13 @@
 #include "attnjit/backward/fragment_sum_config.h"
 #include "attnjit/backward/operand_sum_config.h"
 #include "attnjit/backward/preprocess_config.h"
+#include "attnjit/backward/scatter_keys_config.h"
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
 #include "attnjit/prepass/block_lists_config.h"
 #include "attnjit/prepass/clear_count_config.h"
+#include "attnjit/prepass/gather_keys_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
@@ -32,6 +34,8 @@ std::optional<kernel::OperandRangesConfig> operand_ranges_config(
     const std::vector<RangedAxis>& axes);
 /// The prepass that turns lists of blocks into operands of the keep expression; none without lists.
 std::optional<kernel::BlockListsConfig> block_lists_config(const problem::Family& family);
+/// The prepass that copies the keys that a call selects; none where it selects none.
+std::optional<kernel::GatherKeysConfig> gather_keys_config(const problem::Family& family);
 /// The prepass that clears the counter of work that a forward takes; none where it counts none, or
 /// another prepass clears it.
 std::optional<kernel::ClearCountConfig> clear_count_config(const ForwardFacts& forward,
@@ -58,6 +62,9 @@ std::optional<kernel::BiasSumConfig> sink_sum_config(const problem::BackwardFami
 std::optional<kernel::MaskToBitsConfig> mask_to_bits_config(const problem::BackwardFamily& family,
                                                             const BackwardTunables& tunables,
                                                             const DkvFacts& dkv);
+/// The kernel that writes dk and dv of all keys from those of the selected ones; none where the
+/// call selects none.
+std::optional<kernel::ScatterKeysConfig> scatter_keys_config(const problem::BackwardFamily& family);
 kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family,
                                                    const BackwardTunables& tunables,
                                                    const DkvFacts& dkv);

@@ -17,6 +17,7 @@ inline kernel::DType kernel_dtype(DType dtype) {
       return kernel::DType::kFloat32;
     case DType::kBool:
     case DType::kInt32:
+    case DType::kInt64:
       break;
   }
   throw Error(ErrorKind::kInternal,

@@ -62,6 +62,20 @@ Source render_block_lists(const kernel::BlockListsConfig& config, const Template
                 fmt::format("block_lists | w{}", config.num_warps), config, kThreads, templates);
 }
 
+Source render_gather_keys(const kernel::GatherKeysConfig& config, const TemplateSet& templates) {
+  return render({"gather_keys", "prepass/gather_keys.cuh", "gather_keys", "GatherKeys"},
+                fmt::format("gather_keys d{} dv{}{} int{}", config.head_dim, config.head_dim_v,
+                            config.aligned ? "" : " unaligned", 8 * config.index_bytes),
+                config, kThreads, templates);
+}
+
+Source render_scatter_keys(const kernel::ScatterKeysConfig& config, const TemplateSet& templates) {
+  return render({"scatter_keys", "backward/scatter_keys.cuh", "scatter_keys", "ScatterKeys"},
+                fmt::format("scatter_keys d{} dv{}{}", config.head_dim, config.head_dim_v,
+                            config.aligned ? "" : " unaligned"),
+                config, kThreads, templates);
+}
+
 Source render_operand_sums(const kernel::OperandSumConfig& config, const TemplateSet& templates) {
   return render({"operand_sums", "backward/operand_sum.cuh", "operand_sums", "OperandSum"},
                 fmt::format("operand_sums | w{}", config.num_warps), config, kThreads, templates);

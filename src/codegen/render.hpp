@@ -10,6 +10,8 @@ Source render_mask_to_bits(const kernel::MaskToBitsConfig& config, const Templat
 Source render_operand_ranges(const kernel::OperandRangesConfig& config,
                              const TemplateSet& templates);
 Source render_block_lists(const kernel::BlockListsConfig& config, const TemplateSet& templates);
+Source render_gather_keys(const kernel::GatherKeysConfig& config, const TemplateSet& templates);
+Source render_scatter_keys(const kernel::ScatterKeysConfig& config, const TemplateSet& templates);
 Source render_operand_sums(const kernel::OperandSumConfig& config, const TemplateSet& templates);
 Source render_clear_count(const kernel::ClearCountConfig& config, const TemplateSet& templates);
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates);

@@ -33,6 +33,10 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
   add_array(memory, "row bf16x3", values.dkv.row_bf16x3, rows * (kernel::kRowBf16x3Bytes / 4),
             kFloatBytes, TensorRole::kOutput);
   add_block_lists(memory, values.block_lists, problem.forward);
+  if (plan.gather_keys) {
+    add_key_selection(memory, values.gather_keys, problem.forward);
+    add_key_gradients(memory, values.scatter_keys, problem);
+  }
   add_operand_ranges(memory, plan, values.operand_ranges, problem.forward);
   add_array(memory, "sums of rows of dS", values.preprocess.ds_rows, rows, kFloatBytes,
             TensorRole::kOutput);

@@ -36,6 +36,7 @@ void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const 
                  values.mask_to_bits.words, TensorRole::kOutput);
   }
   add_block_lists(memory, values.block_lists, problem);
+  if (plan.gather_keys) add_key_selection(memory, values.gather_keys, problem);
   add_operand_ranges(memory, plan, values.operand_ranges, problem);
   if (values.forward.work_taken != nullptr) {
     add_array(memory, "work taken", values.forward.work_taken, 1, sizeof(kernel::uint32),

@@ -14,6 +14,7 @@
 #include "executor/global_memory.hpp"
 #include "launch/block_lists.hpp"
 #include "launch/forward_plan_spec.hpp"
+#include "launch/key_selection.hpp"
 #include "launch/mask_plan.hpp"
 #include "launch/operand_ranges.hpp"
 #include "problem/call_members.hpp"
@@ -81,6 +82,32 @@ inline void add_block_lists(GlobalMemory& memory, const kernel::BlockListsParams
   if (bytes > 0) {
     add_array(memory, "listed blocks", prepass.kinds[0].listed, bytes, 1, TensorRole::kReused);
   }
+}
+
+/// The copies of selected keys and values, their numbers, and in a backward dk and dv of them.
+inline void add_key_selection(GlobalMemory& memory, const kernel::GatherKeysParams& gather,
+                              const problem::Problem& problem) {
+  const std::int64_t rows =
+      std::int64_t{gather.num_batches} * gather.num_heads * gather.num_selected;
+  add_array(memory, "selected keys", gather.k_copy, rows * problem::selected_row(problem.head_dim),
+            sizeof(kernel::uint16), TensorRole::kOutput);
+  add_array(memory, "selected values", gather.v_copy,
+            rows * problem::selected_row(problem.head_dim_v), sizeof(kernel::uint16),
+            TensorRole::kOutput);
+  add_array(memory, "numbers of selected keys", gather.selected, rows, sizeof(kernel::int32),
+            TensorRole::kOutput);
+  add_array(memory, "numbers of keys", gather.key_numbers, gather.num_batches,
+            sizeof(kernel::int32), TensorRole::kOutput);
+}
+inline void add_key_gradients(GlobalMemory& memory, const kernel::ScatterKeysParams& scatter,
+                              const problem::BackwardProblem& problem) {
+  const problem::Problem& p = problem.forward;
+  const std::int64_t rows = std::int64_t{p.batch} * p.num_heads_kv * p.seqlen_kv;
+  add_array(memory, "dk of selected keys", scatter.dk_selected,
+            rows * problem::selected_row(p.head_dim), sizeof(kernel::uint16), TensorRole::kOutput);
+  add_array(memory, "dv of selected keys", scatter.dv_selected,
+            rows * problem::selected_row(p.head_dim_v), sizeof(kernel::uint16),
+            TensorRole::kOutput);
 }
 
 /// Batch elements or packed sequences.

@@ -24,6 +24,11 @@ double key_rows(const Problem& p) {
   return planes * p.num_heads_kv * p.seqlen_kv;
 }
 
+// Rows of dk and dv, which are those of all keys where some are selected.
+double gradient_rows(const Problem& p) {
+  return static_cast<double>(p.tensor_batch()) * p.num_heads_kv * p.num_keys();
+}
+
 // Elements that a mask or bias has, its broadcast axes counted once.
 double elements(const problem::Operand& operand) {
   return static_cast<double>(operand.num_batches) * operand.num_heads * operand.queries *
@@ -137,8 +142,8 @@ Counts count(const launch::BackwardPlanSpec& spec, const problem::BackwardProble
   counts.traffic.push_back({"out", out_bytes});
   counts.traffic.push_back({"dout", 2 * out_bytes});  // again by the kernel of dk and dv
   counts.traffic.push_back({"dq", query_rows(p) * p.head_dim * size});
-  counts.traffic.push_back({"dk", key_rows(p) * p.head_dim * size});
-  counts.traffic.push_back({"dv", key_rows(p) * p.head_dim_v * size});
+  counts.traffic.push_back({"dk", gradient_rows(p) * p.head_dim * size});
+  counts.traffic.push_back({"dv", gradient_rows(p) * p.head_dim_v * size});
   if (problem.dbias.extent != Extent::kAbsent) {
     const problem::BiasGradient& dbias = problem.dbias;
     counts.traffic.push_back({"dbias", static_cast<double>(dbias.batches) * dbias.heads *

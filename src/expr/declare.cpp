@@ -23,6 +23,8 @@ Type type_of(const attnjit::Operand& operand) {
       return Type::kInt;
     case DType::kBool:
       return Type::kBool;
+    case DType::kInt64:
+      break;
   }
   reject("operand {}: dtype {} is none; expected fp32, fp16, bf16, int32 or bool", operand.name,
          static_cast<std::int32_t>(operand.tensor.dtype));

@@ -1,5 +1,7 @@
 #include "expr/expr.hpp"
 
+#include <string>
+
 #include "expr/graph.hpp"
 
 namespace attnjit::expr {
@@ -7,6 +9,13 @@ namespace attnjit::expr {
 Expr::Expr(const Node& leaf) {
   Graph graph;
   *this = graph.finish(graph.add(leaf));
+}
+
+Expr Expr::numbered() const {
+  auto list = std::make_shared<List>(*list_);
+  for (std::size_t n = 0; n < list->operands.size(); ++n)
+    list->operands[n].name = std::to_string(n);
+  return Expr(std::move(list));
 }
 
 bool same(const Expr& a, const Expr& b) {

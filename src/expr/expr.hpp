@@ -38,6 +38,10 @@ class Expr {
   const Node& top() const { return nodes().back(); }
   Type type() const { return top().type; }
 
+  /// The same whose operands have their numbers for names, "0", "1", ..., which no text has: an
+  /// interned expression may have those of another call.
+  Expr numbered() const;
+
  private:
   friend class Graph;
   struct List {

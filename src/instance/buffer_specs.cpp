@@ -4,6 +4,7 @@
 
 #include "attnjit/error.hpp"
 #include "instance/blocks_spec.hpp"
+#include "instance/key_indices_spec.hpp"
 
 namespace attnjit::instance {
 namespace {
@@ -182,9 +183,13 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
     specs.push_back({"blocks.indices", BufferRole::kBlockIndices, false, lists.indices});
     specs.push_back({"blocks.counts", BufferRole::kBlockCounts, false, lists.counts});
     if (lists.full_indices) {
-      specs.push_back({"blocks.full_indices", BufferRole::kFullIndices, false, *lists.full_indices});
+      specs.push_back(
+          {"blocks.full_indices", BufferRole::kFullIndices, false, *lists.full_indices});
       specs.push_back({"blocks.full_counts", BufferRole::kFullCounts, false, *lists.full_counts});
     }
+  }
+  if (!spec.key_indices.empty()) {
+    specs.push_back({"key_indices", BufferRole::kKeyIndices, false, key_indices_view(spec)});
   }
   for (const OperandSpec& operand : spec.operands) {
     const Tensor view = operand_view(spec, operand);

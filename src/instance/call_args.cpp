@@ -115,6 +115,9 @@ void set_tensor(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
     case BufferRole::kFullCounts:
       args.forward.blocks->full_counts = tensor;
       break;
+    case BufferRole::kKeyIndices:
+      args.forward.key_indices = tensor;
+      break;
     case BufferRole::kOperand:          // operands_of() lists them
     case BufferRole::kOperandGradient:  // gradients_of()
       break;

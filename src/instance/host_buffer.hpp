@@ -40,6 +40,7 @@ enum class BufferRole {
   kBlockCounts,
   kFullIndices,
   kFullCounts,
+  kKeyIndices,
   kOperand,          ///< of expressions; several, in the order of ProblemSpec::operands
   kOperandGradient,  ///< the same of those in ProblemSpec::grad
 };

@@ -11,6 +11,7 @@
 #include "instance/buffer_specs.hpp"
 #include "instance/call_args.hpp"
 #include "instance/forward_results.hpp"
+#include "instance/key_indices_spec.hpp"
 #include "instance/pages.hpp"
 #include "instance/poison.hpp"
 #include "instance/sequences.hpp"
@@ -91,6 +92,10 @@ void HostProblem::fill(unsigned jobs) {
       case BufferRole::kBlockIndices:
       case BufferRole::kFullIndices:
         fill_lists(buffer, random);
+        break;
+      case BufferRole::kKeyIndices:
+        fill_key_indices(buffer.tensor(), spec_.seqlen_kv,
+                         parse_key_indices(spec_.key_indices).is_faulty, random);
         break;
       case BufferRole::kOperand:
         fill_operand(spec_, spec_.operands[operand], buffer.tensor(), root.stream(200 + operand));

@@ -18,9 +18,16 @@ constexpr double kPoison[] = {std::numeric_limits<double>::quiet_NaN(),
                               -std::numeric_limits<double>::infinity()};
 
 // Keys of a (batch, kv head) that a kernel can tell unread before it loads them. A mask with a
-// query axis is not looked at: there a key counts as kept.
+// query axis is not looked at: there a key counts as kept. Of selected keys all in use are read.
 std::vector<bool> unread_keys(const ForwardArgs& args, const reference::ScoreRule& rule,
                               std::int64_t batch, std::int64_t head_kv) {
+  if (rule.selected()) {
+    std::vector<bool> unread(static_cast<std::size_t>(args.k.shape[2]), true);
+    for (std::int64_t key = 0; key < rule.keys_in_use(batch); ++key) {
+      unread[static_cast<std::size_t>(key)] = rule.selected()->at(batch, head_kv, key) == 0;
+    }
+    return unread;
+  }
   reference::KeyRange seen;
   for (std::int64_t query = 0; query < args.q.shape[2]; ++query) {
     seen = reference::unite(seen, rule.band(batch, query));

@@ -13,6 +13,7 @@
 #include "expr/parse.hpp"
 #include "instance/blocks_spec.hpp"
 #include "instance/call_args.hpp"
+#include "instance/key_indices_spec.hpp"
 #include "instance/pages.hpp"
 #include "problem/problem.hpp"
 #include "tensor/half.hpp"
@@ -154,6 +155,7 @@ void validate(const ProblemSpec& spec) {
   }
   check_prepared_mask(spec);
   if (!spec.blocks.empty()) block_lists_view(spec);
+  if (!spec.key_indices.empty()) key_indices_view(spec);
   if (!spec.bias.empty()) {
     pattern_shape(spec, spec.bias, "bias");
   }
@@ -250,6 +252,7 @@ std::string describe(const ProblemSpec& spec) {
   add(!spec.keep.empty(), fmt::format("keep={{{}}}", spec.keep));
   for (const OperandSpec& operand : spec.operands) add(true, text_of(operand));
   add(!spec.blocks.empty(), fmt::format("blocks={}", spec.blocks));
+  add(!spec.key_indices.empty(), fmt::format("key-indices={}", spec.key_indices));
   add(spec.use_seqlens_q, "seqlens-q");
   add(spec.use_seqlens_kv, "seqlens-kv");
   add(spec.backward, "backward");

@@ -91,7 +91,8 @@ struct ProblemSpec : ScoreOptions {
   /// Texts of expressions (docs/reference/expressions.md), empty = absent, and what they read.
   std::string score, keep;
   std::vector<OperandSpec> operands;
-  std::string blocks;  ///< text of a BlocksSpec, empty = absent
+  std::string blocks;       ///< text of a BlocksSpec, empty = absent
+  std::string key_indices;  ///< text of a KeyIndicesSpec, empty = absent
 
   /// The backward pass: out and lse are inputs, as the rounded reference computes them. At dead
   /// rows, dout and dlse hold random values (NaN if poison_dropped_keys).

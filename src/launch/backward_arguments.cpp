@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "launch/block_lists.hpp"
 #include "launch/dbias_shares.hpp"
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
+#include "launch/key_selection.hpp"
 #include "launch/mask_plan.hpp"
 #include "launch/operand_ranges.hpp"
 
@@ -30,13 +32,20 @@ void set_tiles(kernel::BackwardParams& params, const Config& config,
 
 BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
                                      const problem::BackwardProblem& problem,
-                                     const BackwardArgs& args, const BackwardLayout& layout,
+                                     const BackwardArgs& given, const BackwardLayout& layout,
                                      void* workspace, const TensorMapMaker& maker)
     : StepArguments(spec), layout_(layout), workspace_(workspace) {
+  std::optional<BackwardArgs> over;
+  if (spec.gather_keys) {
+    over = over_selected(given, at<std::byte>(layout.selection),
+                         key_selection_layout(problem.forward, codegen::Pass::kBackward));
+  }
+  const BackwardArgs& args = over ? *over : given;
   set_scores(problem, args);
   set_feature_values(problem.forward, args.forward, codegen::Pass::kBackward, values_.features);
   set_mask(problem.forward, args);
   if (spec.block_lists) set_blocks(problem.forward, args.forward);
+  if (spec.gather_keys) set_selection(problem, given);
   if (spec.operand_ranges) set_ranges(problem.forward);
   set_preprocess(problem, args);
   set_sums(problem.forward);
@@ -149,6 +158,17 @@ void BackwardArguments::set_blocks(const problem::Problem& problem, const Forwar
   set_block_lists(problem, *args.blocks, at<std::byte>(layout_.block_lists), values_.features.keep,
                   values_.block_lists);
   set_shape(BackwardStep::kBlockLists, block_lists_layout(problem).thread_blocks);
+}
+
+void BackwardArguments::set_selection(const problem::BackwardProblem& problem,
+                                      const BackwardArgs& args) {
+  const KeySelectionLayout layout = key_selection_layout(problem.forward, codegen::Pass::kBackward);
+  void* const memory = at<std::byte>(layout_.selection);
+  set_key_selection(problem.forward, args.forward, memory, layout, values_.features,
+                    values_.gather_keys);
+  values_.scatter_keys = scatter_params(*spec_.scatter_keys, problem, args, memory, layout);
+  set_shape(BackwardStep::kGatherKeys, gather_blocks(*spec_.gather_keys, problem.forward));
+  set_shape(BackwardStep::kScatterKeys, scatter_blocks(*spec_.scatter_keys, problem));
 }
 
 void BackwardArguments::set_ranges(const problem::Problem& problem) {
@@ -379,6 +399,8 @@ void BackwardArguments::list_parameters() {
   list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias}, features);
   list(BackwardStep::kMaskToBits, {&values_.mask_to_bits});
   list(BackwardStep::kBlockLists, {&values_.block_lists});
+  list(BackwardStep::kGatherKeys, {&values_.gather_keys});
+  list(BackwardStep::kScatterKeys, {&values_.scatter_keys});
   list(BackwardStep::kOperandRanges, {&values_.operand_ranges});
   list(BackwardStep::kPreprocess, {&values_.preprocess});
   list(BackwardStep::kDqSum, {&values_.dq_sum});

@@ -6,7 +6,9 @@
 #include "attnjit/backward/fragment_sum_config.h"
 #include "attnjit/backward/params.h"
 #include "attnjit/backward/preprocess_config.h"
+#include "attnjit/backward/scatter_keys_config.h"
 #include "attnjit/prepass/block_lists_config.h"
+#include "attnjit/prepass/gather_keys_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/score/bias_grad_params.h"
@@ -39,8 +41,10 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
     kernel::Grouped<kernel::BiasGradParams> dbias_dbias{};  ///< where the kernel of dbias does
     codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
-    // These two are set where the plan has their steps alone.
+    // These four are set where the plan has their steps alone.
     kernel::BlockListsParams block_lists;
+    kernel::GatherKeysParams gather_keys;
+    kernel::ScatterKeysParams scatter_keys;
     kernel::OperandRangesParams operand_ranges;
     kernel::BackwardPreprocessParams preprocess{};
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
@@ -59,6 +63,7 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
   void set_scores(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_mask(const problem::Problem& problem, const BackwardArgs& args);
   void set_blocks(const problem::Problem& problem, const ForwardArgs& args);
+  void set_selection(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_ranges(const problem::Problem& problem);
   void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_sums(const problem::Problem& problem);

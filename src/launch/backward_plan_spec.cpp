@@ -8,6 +8,7 @@
 #include "launch/block_lists.hpp"
 #include "launch/dbias_shares.hpp"
 #include "launch/grid.hpp"
+#include "launch/key_selection.hpp"
 #include "launch/operand_ranges.hpp"
 #include "launch/query_splits.hpp"
 
@@ -59,6 +60,8 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                         .features = codegen::features(family.scores, codegen::Pass::kBackward),
                         .dkv_kernel = codegen::dkv_kernel(family, tunables),
                         .block_lists = codegen::block_lists_config(family.scores),
+                        .gather_keys = codegen::gather_keys_config(family.scores),
+                        .scatter_keys = codegen::scatter_keys_config(family),
                         .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method),
                         .sink_sum = codegen::sink_sum_config(family)};
   spec.dkv = codegen::facts(spec.dkv_kernel);
@@ -85,6 +88,10 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   if (spec.block_lists) {
     add(BackwardStep::kBlockLists, codegen::render_block_lists(*spec.block_lists, templates),
         *spec.block_lists, spec.block_lists->shared_bytes());
+  }
+  if (spec.gather_keys) {
+    add(BackwardStep::kGatherKeys, codegen::render_gather_keys(*spec.gather_keys, templates),
+        *spec.gather_keys, spec.gather_keys->shared_bytes());
   }
   if (spec.operand_ranges) {
     add(BackwardStep::kOperandRanges,
@@ -142,6 +149,10 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   if (spec.sink_sum) {
     add(BackwardStep::kSinkSum, codegen::render_bias_sum(*spec.sink_sum, templates), *spec.sink_sum,
         spec.sink_sum->shared_bytes());
+  }
+  if (spec.scatter_keys) {
+    add(BackwardStep::kScatterKeys, codegen::render_scatter_keys(*spec.scatter_keys, templates),
+        *spec.scatter_keys, spec.scatter_keys->shared_bytes());
   }
   return spec;
 }
@@ -231,6 +242,9 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
   if (spec.mask_to_bits) layout.mask = take(mask_layout(*spec.mask_to_bits, p).bytes);
   if (spec.block_lists) layout.block_lists = take(block_lists_layout(p).bytes);
+  if (spec.gather_keys) {
+    layout.selection = take(key_selection_layout(p, codegen::Pass::kBackward).bytes);
+  }
   if (spec.operand_ranges) {
     layout.operand_ranges = take(operand_ranges_layout(spec.ranged_axes, p).bytes);
   }

@@ -13,6 +13,7 @@ namespace attnjit::launch {
 enum class BackwardStep {
   kMaskToBits,     ///< where there is a mask over keys that is not prepared
   kBlockLists,     ///< where the call has lists of blocks
+  kGatherKeys,     ///< where the call selects keys
   kOperandRanges,  ///< where a keep expression reads ints or bools by rows or by keys
   kPreprocess,     ///< rows, and sums set to zero; not where kDkv computes delta
   kDkv,            ///< dk and dv, and what else the tunables give it
@@ -26,6 +27,7 @@ enum class BackwardStep {
   kOperandSite,    ///< what a read of an operand adds to its gradient; the others follow
   kOperandSlices = kOperandSite + problem::kMaxGradientSites,  ///< adds up slices of long lists
   kOperandSum,                                                 ///< gradients of operands
+  kScatterKeys,  ///< dk and dv of all keys, where the call selects some
 };
 /// The step of a read of an operand, of spec.gradient_sites.
 constexpr BackwardStep operand_site_step(std::size_t site) {
@@ -35,7 +37,7 @@ constexpr BackwardStep operand_site_step(std::size_t site) {
 /// The backward as an ordered list of kernels. Needs no GPU.
 struct BackwardPlanSpec {
   using Kind = BackwardStep;
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kOperandSum) + 1;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kScatterKeys) + 1;
 
   problem::BackwardFamily family;
   codegen::BackwardTunables tunables;
@@ -47,6 +49,8 @@ struct BackwardPlanSpec {
   std::optional<codegen::DbiasKernel> dbias_kernel;
   std::optional<kernel::MaskToBitsConfig> mask_to_bits;
   std::optional<kernel::BlockListsConfig> block_lists;
+  std::optional<kernel::GatherKeysConfig> gather_keys;
+  std::optional<kernel::ScatterKeysConfig> scatter_keys;
   std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
   std::optional<kernel::OperandRangesConfig> operand_ranges;
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
@@ -125,9 +129,9 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// takes none of these, but tiles of fp32 for at most four times as many thread blocks as the
 /// device holds, and so does path single_tile. Gradients of operands take
 /// (1 + B Hq / planes) times 8.25 bytes for each sum of a row, a key, a diagonal or an indexed
-/// pair, and 4 bytes for each element where pairs or atomics are. Packed sequences have Tq + 64 (B
-/// + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the keys of dbias in
-/// place of Lk.
+/// pair, and 4 bytes for each element where pairs or atomics are. Selected keys take
+/// 4 B Hkv W (D + Dv + 1) + 4 B. Packed sequences have Tq + 64 (B + 1) rows in place of
+/// B ceil64(Lq), 64 more with tiles of 128 queries, and the keys of dbias in place of Lk.
 struct BackwardLayout {
   BackwardGrid grid;  ///< of the call that it is for
 
@@ -138,6 +142,7 @@ struct BackwardLayout {
   std::size_t dsink_rows = 0;                ///< where dsink is wanted
   std::size_t mask = 0;                      ///< as bits, see BitMaskLayout
   std::size_t block_lists = 0;               ///< as bytes, see BlockListsLayout
+  std::size_t selection = 0;                 ///< of keys, see KeySelectionLayout
   std::size_t operand_ranges = 0;            ///< of the operands of a keep expression
   std::size_t dbias_partials = 0;  ///< of planes or shares kept apart; else one of the sums
   /// Of spec.gradient_sites; lists are scratch, other sums are among those below.

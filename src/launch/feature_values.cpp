@@ -75,6 +75,27 @@ kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const 
           .work = {}};
 }
 
+// The memory of an operand of an expression; of those that a kernel makes it is told later, by
+// set_block_lists() and set_key_selection().
+const void* operand_data(std::int32_t argument, const ForwardArgs& args) {
+  using problem::ExpressionOperand;
+  switch (argument) {
+    case ExpressionOperand::kListedBlocks:
+    case ExpressionOperand::kFullBlocks:
+    case ExpressionOperand::kSelectedKeys:
+    case ExpressionOperand::kKeyNumbers:
+      return nullptr;
+    case ExpressionOperand::kMask:
+      return args.mask->data;
+    case ExpressionOperand::kBias:
+      return args.bias->data;
+    case ExpressionOperand::kSlopes:
+      return args.alibi_slopes->data;
+    default:
+      return args.operands[static_cast<std::size_t>(argument)].tensor.data;
+  }
+}
+
 // An operand without elements is read where there are no keys, and nothing comes of it: it becomes
 // one element of q.
 kernel::ExpressionParams<kernel::kMaxExpressionOperands> expression_params(
@@ -95,10 +116,7 @@ kernel::ExpressionParams<kernel::kMaxExpressionOperands> expression_params(
       to.sizes[axis] = is_empty ? 1 : static_cast<kernel::int32>(from.sizes[axis]);
       to.strides[axis] = is_empty ? 0 : from.strides[axis] * element_bytes;
     }
-    const bool is_given = from.argument >= 0;
-    to.data = is_empty   ? args.q.data
-              : is_given ? args.operands[static_cast<std::size_t>(from.argument)].tensor.data
-                         : nullptr;  // set_block_lists() tells it
+    to.data = is_empty ? args.q.data : operand_data(from.argument, args);
     to.ranges = nullptr;
     to.lines = nullptr;
     to.length = 0;

@@ -1,10 +1,12 @@
 #include "launch/forward_arguments.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "launch/block_lists.hpp"
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
+#include "launch/key_selection.hpp"
 #include "launch/mask_plan.hpp"
 #include "launch/operand_ranges.hpp"
 
@@ -40,11 +42,17 @@ kernel::PackedCosts packed_costs(const problem::Problem& p, const kernel::BandPa
 }  // namespace
 
 ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                                   const ForwardArgs& args, const WorkspaceLayout& layout,
+                                   const ForwardArgs& given, const WorkspaceLayout& layout,
                                    void* workspace, const TensorMapMaker& maker,
                                    const KeptMaps& kept)
     : StepArguments(spec) {
   auto* const base = static_cast<std::byte*>(workspace);
+  std::optional<ForwardArgs> over;
+  if (spec.gather_keys) {
+    over = over_selected(given, base + layout.selection,
+                         key_selection_layout(problem, codegen::Pass::kForward));
+  }
+  const ForwardArgs& args = over ? *over : given;
   std::visit([&](const auto& config) { begin_parameters(config, kept, values_.forward); },
              spec.kernel);
   set_forward(spec, problem, args);
@@ -53,6 +61,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   if (spec.max_logits) set_maxima(problem, args, layout, base);
   if (spec.mask_to_bits) set_mask(spec, problem, args, layout, base);
   if (spec.block_lists) set_blocks(problem, args, layout, base);
+  if (spec.gather_keys) set_selection(spec, problem, given, layout, base);
   if (spec.operand_ranges) set_ranges(spec, problem, layout, base);
   if (problem.mask_prepared) {
     const PreparedMask& mask = *args.prepared_mask;
@@ -159,6 +168,16 @@ void ForwardArguments::set_blocks(const problem::Problem& problem, const Forward
   set_shape(ForwardStep::kBlockLists, block_lists_layout(problem).thread_blocks);
 }
 
+void ForwardArguments::set_selection(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                                     const ForwardArgs& args, const WorkspaceLayout& layout,
+                                     std::byte* workspace) {
+  set_key_selection(problem, args, workspace + layout.selection,
+                    key_selection_layout(problem, codegen::Pass::kForward), values_.features,
+                    values_.gather_keys);
+  if (!runs(ForwardStep::kForward)) return;
+  set_shape(ForwardStep::kGatherKeys, gather_blocks(*spec.gather_keys, problem));
+}
+
 void ForwardArguments::set_ranges(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                   const WorkspaceLayout& layout, std::byte* workspace) {
   set_operand_ranges(spec.ranged_axes, problem, workspace + layout.operand_ranges,
@@ -191,6 +210,7 @@ void ForwardArguments::set_count(const ForwardPlanSpec& spec, kernel::uint32* wo
   values_.forward.work_taken = work_taken;
   values_.mask_to_bits.work_taken = work_taken;
   values_.block_lists.work_taken = work_taken;
+  values_.gather_keys.work_taken = work_taken;
   values_.operand_ranges.work_taken = work_taken;
   values_.clear_count.count = work_taken;
   if (!spec.clear_count) return;
@@ -224,6 +244,7 @@ void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
   }
   list(ForwardStep::kMaskToBits, {&values_.mask_to_bits});
   list(ForwardStep::kBlockLists, {&values_.block_lists});
+  list(ForwardStep::kGatherKeys, {&values_.gather_keys});
   list(ForwardStep::kOperandRanges, {&values_.operand_ranges});
   list(ForwardStep::kClearCount, {&values_.clear_count});
   list(ForwardStep::kPackedOrder, {&values_.packed_order});

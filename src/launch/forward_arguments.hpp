@@ -5,6 +5,7 @@
 #include "attnjit/forward/params.h"
 #include "attnjit/prepass/block_lists_config.h"
 #include "attnjit/prepass/clear_count_config.h"
+#include "attnjit/prepass/gather_keys_config.h"
 #include "attnjit/prepass/mask_to_bits_config.h"
 #include "attnjit/prepass/operand_ranges_config.h"
 #include "attnjit/prepass/packed_order_config.h"
@@ -32,8 +33,9 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
     kernel::ForwardSingleTileParams single_tile;
     codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
-    // These two are set where the plan has their steps alone.
+    // These three are set where the plan has their steps alone.
     kernel::BlockListsParams block_lists;
+    kernel::GatherKeysParams gather_keys;
     kernel::OperandRangesParams operand_ranges;
     kernel::ClearCountParams clear_count{};
     kernel::PackedOrderParams packed_order{};
@@ -53,6 +55,8 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
                 const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
   void set_blocks(const problem::Problem& problem, const ForwardArgs& args,
                   const WorkspaceLayout& layout, std::byte* workspace);
+  void set_selection(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                     const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
   void set_ranges(const ForwardPlanSpec& spec, const problem::Problem& problem,
                   const WorkspaceLayout& layout, std::byte* workspace);
   void set_order(const problem::Problem& problem, const WorkspaceLayout& layout,

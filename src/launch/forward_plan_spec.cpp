@@ -9,6 +9,7 @@
 #include "launch/bit_mask.hpp"
 #include "launch/block_lists.hpp"
 #include "launch/grid.hpp"
+#include "launch/key_selection.hpp"
 #include "launch/operand_ranges.hpp"
 
 namespace attnjit::launch {
@@ -22,7 +23,7 @@ void add_forward(ForwardPlanSpec& spec, const codegen::Arch& arch,
                  const codegen::TemplateSet& templates) {
   // A persistent kernel waits itself for the one before it, whose words it does not take for
   // constants; operands of a keep expression it does.
-  const bool reads_operands = spec.block_lists || spec.operand_ranges;
+  const bool reads_operands = spec.block_lists || spec.gather_keys || spec.operand_ranges;
   const bool awaits = spec.facts.persistent && (spec.packed_order || spec.clear_count ||
                                                 (spec.mask_to_bits && !reads_operands));
   std::visit(
@@ -48,6 +49,7 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                        .kernel = codegen::forward_kernel(family, tunables),
                        .mask_to_bits = codegen::mask_to_bits_config(family),
                        .block_lists = codegen::block_lists_config(family),
+                       .gather_keys = codegen::gather_keys_config(family),
                        .combine = codegen::forward_combine_config(family),
                        .max_logits = codegen::max_logits_config(family)};
   spec.facts = codegen::facts(spec.kernel);
@@ -66,14 +68,19 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                    codegen::render_block_lists(*spec.block_lists, templates), *spec.block_lists,
                    spec.block_lists->shared_bytes());
   }
+  if (spec.gather_keys) {
+    spec.steps.add(ForwardStep::kGatherKeys,
+                   codegen::render_gather_keys(*spec.gather_keys, templates), *spec.gather_keys,
+                   spec.gather_keys->shared_bytes());
+  }
   if (spec.operand_ranges) {
     spec.steps.add(ForwardStep::kOperandRanges,
                    codegen::render_operand_ranges(*spec.operand_ranges, templates),
                    *spec.operand_ranges, spec.operand_ranges->shared_bytes());
   }
   spec.clear_count = codegen::clear_count_config(
-      spec.facts,
-      spec.mask_to_bits || spec.block_lists || spec.operand_ranges || spec.packed_order);
+      spec.facts, spec.mask_to_bits || spec.block_lists || spec.gather_keys ||
+                      spec.operand_ranges || spec.packed_order);
   if (spec.clear_count) {
     spec.steps.add(ForwardStep::kClearCount,
                    codegen::render_clear_count(*spec.clear_count, templates), *spec.clear_count,
@@ -143,6 +150,9 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
     layout.mask = take(mask_layout(*spec.mask_to_bits, problem).bytes);
   }
   if (spec.block_lists) layout.block_lists = take(block_lists_layout(problem).bytes);
+  if (spec.gather_keys) {
+    layout.selection = take(key_selection_layout(problem, codegen::Pass::kForward).bytes);
+  }
   if (spec.operand_ranges) {
     layout.operand_ranges = take(operand_ranges_layout(spec.ranged_axes, problem).bytes);
   }

@@ -13,6 +13,7 @@ namespace attnjit::launch {
 enum class ForwardStep {
   kMaskToBits,     ///< where there is a mask over keys that is neither prepared nor read in place
   kBlockLists,     ///< where the call has lists of blocks
+  kGatherKeys,     ///< where the call selects keys
   kOperandRanges,  ///< where a keep expression reads ints or bools by rows or by keys
   kClearCount,     ///< where thread blocks take work from a counter and no other prepass clears it
   kPackedOrder,    ///< orders the blocks of rows of packed sequences, for a persistent kernel
@@ -24,7 +25,7 @@ enum class ForwardStep {
 /// The forward as an ordered list of kernels. Needs no GPU.
 struct ForwardPlanSpec {
   using Kind = ForwardStep;
-  static constexpr std::size_t kKinds = 8;
+  static constexpr std::size_t kKinds = 9;
 
   problem::Family family;
   codegen::ForwardTunables tunables;
@@ -33,6 +34,7 @@ struct ForwardPlanSpec {
   codegen::ForwardFacts facts;    ///< of that
   std::optional<kernel::MaskToBitsConfig> mask_to_bits;
   std::optional<kernel::BlockListsConfig> block_lists;
+  std::optional<kernel::GatherKeysConfig> gather_keys;
   std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
   std::optional<kernel::OperandRangesConfig> operand_ranges;
   std::optional<kernel::ClearCountConfig> clear_count;
@@ -75,6 +77,7 @@ struct WorkspaceLayout {
   ForwardGrid grid;                              ///< of the call that it is for
   std::size_t mask = 0;                          ///< as bits, see BitMaskLayout
   std::size_t block_lists = 0;                   ///< as bytes, see BlockListsLayout
+  std::size_t selection = 0;                     ///< of keys, see KeySelectionLayout
   std::size_t operand_ranges = 0;                ///< of the operands of a keep expression
   std::size_t work_taken = 0;                    ///< the counter of ForwardPlanSpec::counts_work
   std::size_t order = 0, order_counts = 0;       ///< of the blocks of rows of packed sequences

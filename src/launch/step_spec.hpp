@@ -60,7 +60,7 @@ class Steps {
   auto end() const { return list_.end(); }
 
  private:
-  static constexpr std::size_t kMost = 22;
+  static constexpr std::size_t kMost = 24;
 
   std::vector<Step> list_;
   // Beside the list: each call asks, and steps hold their sources.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "problem/operand_gradient_checks.hpp"
 #include "problem/order_checks.hpp"
@@ -27,11 +28,16 @@ void check_tensors(const BackwardArgs& args, BackwardProblem& p) {
   p.dq = check_like("dq", args.dq, forward.q, "as q");
   p.dk = check_like("dk", args.dk, forward.k, "as k");
   p.dv = check_like("dv", args.dv, forward.v, "as v");
+  if (p.forward.selection.exists) {
+    p.caller_dk = std::exchange(p.dk, p.forward.k);
+    p.caller_dv = std::exchange(p.dv, p.forward.v);
+  }
   check_no_overlap("dq", args.dq);
   check_no_overlap("dk", args.dk);
   check_no_overlap("dv", args.dv);
   p.aligned = p.forward.aligned && rows_aligned(args.dout, p.dout) && rows_aligned(args.dq, p.dq) &&
-              rows_aligned(args.dk, p.dk) && rows_aligned(args.dv, p.dv);
+              rows_aligned(args.dk, row_strides(args.dk)) &&
+              rows_aligned(args.dv, row_strides(args.dv));
 }
 
 // Whether the bias is the same all along an axis, so that its gradient may be reduced there.
@@ -54,6 +60,11 @@ void check_dbias_axis(const Tensor& dbias, const Tensor& bias, int axis, std::in
 void check_dbias(const BackwardArgs& args, BackwardProblem& p) {
   if (!args.dbias) return;
   if (!args.forward.bias) reject("dbias: the call has no bias; leave dbias out");
+  if (p.forward.selection.exists) {
+    reject(
+        "dbias: a bias has no gradient beside key_indices; read it in the score expression as an "
+        "operand, whose gradient is in operand_gradients");
+  }
   const Tensor& dbias = *args.dbias;
   const Tensor& bias = *args.forward.bias;
   if (dbias.dtype != bias.dtype && dbias.dtype != DType::kFloat32) {

@@ -67,6 +67,9 @@ struct OperandGradient {
 struct BackwardProblem {
   Problem forward;  ///< the call whose gradients are wanted; `aligned` speaks of its tensors alone
   RowStrides dout, dq, dk, dv;
+  /// The caller's dk and dv where keys are selected; those above are then of the selected keys, as
+  /// k and v.
+  RowStrides caller_dk, caller_dv;
   bool aligned = false;  ///< all of the tensors: addresses and strides are multiples of 16 bytes
   BiasGradient dbias;
   bool has_dlse = false;
@@ -89,7 +92,7 @@ struct BackwardProblem {
   bool dbias_reduces_few() const;
   /// Whether no output has an element. A dbias or dsink that sums over nothing is 0 and has some.
   bool empty() const {
-    return (forward.batch == 0 || (forward.seqlen_q == 0 && forward.seqlen_kv == 0)) &&
+    return (forward.batch == 0 || (forward.seqlen_q == 0 && forward.num_keys() == 0)) &&
            dbias.extent == Extent::kAbsent && !has_dsink && num_operand_gradients == 0;
   }
   bool operator==(const BackwardProblem&) const = default;

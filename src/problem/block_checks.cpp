@@ -96,7 +96,7 @@ ExpressionOperand operand_of(const Blocks& blocks, std::int32_t argument) {
 // The keep expression of the caller's, which holds inside the blocks.
 void compose(const Blocks& blocks, Problem& p) {
   std::optional<expr::Expr> own;
-  if (p.keep) own = p.keep->expression;
+  if (p.keep) own = p.keep->expression.numbered();
   // A list that query heads of a kv head share is one list of a tile that packs them.
   const bool per_query_head = blocks.heads == p.num_heads_q && blocks.heads != p.num_heads_kv;
   const expr::Expr kept =
@@ -113,9 +113,7 @@ void compose(const Blocks& blocks, Problem& p) {
     } else if (operand.name == expr::kFullBlocks) {
       o = operand_of(blocks, ExpressionOperand::kFullBlocks);
     } else {
-      const auto& all = own->operands();
-      const auto at = std::ranges::find(all, operand.name, &expr::OperandDeclaration::name);
-      o = p.keep_operands[static_cast<std::size_t>(at - all.begin())];
+      o = p.keep_operands[std::stoul(operand.name)];
     }
     dtypes.push_back(o.dtype);
   }

@@ -45,7 +45,7 @@ constexpr auto fields(const ForwardArgs*) {
       base::Field{"prepared_mask", &A::prepared_mask}, base::Field{"mask_order", &A::mask_order},
       base::Field{"bias_order", &A::bias_order}, base::Field{"score", &A::score},
       base::Field{"keep", &A::keep}, base::Field{"operands", &A::operands},
-      base::Field{"blocks", &A::blocks});
+      base::Field{"blocks", &A::blocks}, base::Field{"key_indices", &A::key_indices});
 }
 
 constexpr auto fields(const BackwardArgs*) {

@@ -49,16 +49,23 @@ const char* tail_mask_pattern(const Problem& problem) {
 std::string blocks_pattern(const Problem& problem) {
   const Blocks& blocks = problem.blocks;
   if (!blocks.exist()) return "none";
-  return fmt::format("{}x{}/{}{}", blocks.block_q, blocks.block_kv,
-                     blocks.batches == 1 ? '1' : 'b',
+  return fmt::format("{}x{}/{}{}", blocks.block_q, blocks.block_kv, blocks.batches == 1 ? '1' : 'b',
                      blocks.heads == 1                     ? '1'
                      : blocks.heads == problem.num_heads_q ? 'h'
                                                            : 'g');
 }
 
+std::string key_indices_pattern(const Problem& problem) {
+  const KeySelection& s = problem.selection;
+  if (!s.exists) return "none";
+  return fmt::format("{}/{}{}", s.width, s.batch_stride == 0 ? '1' : 'b',
+                     s.head_stride == 0 ? '1' : 'g');
+}
+
 const char* name(DType dtype) { return base::word(dtype); }
 
-std::string describe(const Problem& p) {
+std::string describe(const Problem& problem) {
+  const Problem p = as_called(problem);
   std::string text =
       fmt::format("{} b{} h{}/{} lq{} lk{} d{}", name(p.dtype), p.batch, p.num_heads_q,
                   p.num_heads_kv, p.seqlen_q, p.seqlen_kv, p.head_dim);
@@ -93,6 +100,9 @@ std::string describe(const Problem& p) {
   }
   if (p.blocks.exist()) {
     text += fmt::format(" blocks={}{}", blocks_pattern(p), p.blocks.full.exists ? ",full" : "");
+  }
+  if (p.selection.exists) {
+    text += fmt::format(" key_indices={}({})", key_indices_pattern(p), name(p.selection.dtype));
   }
   for (const expr::Ref& e : {p.score, p.blocks.exist() ? p.caller_keep : p.keep}) {
     if (e) text += fmt::format(" {{{}}}", e.text());
@@ -133,6 +143,7 @@ std::string describe(const Family& f) {
                                             : "");
   }
   if (f.blocks) text += " blocks";
+  if (f.key_indices) text += fmt::format(" key_indices({})", f.key_indices.text());
   for (const expr::Ref& e : {f.score, f.keep}) {
     if (e) text += fmt::format(" {{{}}}", e.text());
   }

@@ -36,22 +36,23 @@ void add_expression(const char* member, const expr::Ref& e, const ExpressionOper
   }
   line[member] = expr::print(e->expression, names);
 }
-// Those of the caller's keep expression, in its order: lists of blocks are no operands of a call.
-ExpressionOperands given_operands(const Problem& p) {
+// Those of the caller's expression, in its order: what kernels make is no operand of a call.
+ExpressionOperands given_operands(const ExpressionOperands& all) {
   ExpressionOperands given;
-  std::ranges::copy_if(p.keep_operands, given.begin(),
+  std::ranges::copy_if(all, given.begin(),
                        [](const ExpressionOperand& o) { return o.argument >= 0; });
   return given;
 }
 void add_expressions(const Problem& p, Json& line) {
   std::map<std::int32_t, std::string> texts;
-  add_expression("score", p.score, p.score_operands, texts, line);
+  add_expression("score", p.score, given_operands(p.score_operands), texts, line);
   const expr::Ref& keep = p.blocks.exist() ? p.caller_keep : p.keep;
-  add_expression("keep", keep, given_operands(p), texts, line);
+  add_expression("keep", keep, given_operands(p.keep_operands), texts, line);
   for (const auto& [place, text] : texts) line["operands"].push_back(text);
 }
 
-Json members(const Problem& p) {
+Json members(const Problem& problem) {
+  const Problem p = as_called(problem);
   Json line = {{"name", describe(p)},
                {"dtype", name(p.dtype)},
                {"batch", p.batch},
@@ -89,6 +90,10 @@ Json members(const Problem& p) {
   if (p.blocks.exist()) {
     line["blocks"] =
         fmt::format("random:0.25{}/{}", p.blocks.full.exists ? "+0.1" : "", blocks_pattern(p));
+  }
+  if (p.selection.exists) {
+    const char* const dtype = p.selection.dtype == DType::kInt64 ? "/int64" : "";
+    line["key_indices"] = fmt::format("topk:{}{}", key_indices_pattern(p), dtype);
   }
   if (p.tail_mask.exists) line["tail_mask"] = tail_mask_pattern(p);
   add_expressions(p, line);

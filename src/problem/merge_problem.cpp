@@ -13,7 +13,8 @@ constexpr std::int64_t kMostColumns = std::int64_t{1} << 29;
 constexpr std::int64_t kMostParts = std::numeric_limits<std::int32_t>::max();
 
 void expect_float(const char* what, const Tensor& tensor) {
-  if (tensor.dtype == DType::kBool || element_size(tensor.dtype) == 0) {
+  const bool is_half = tensor.dtype == DType::kFloat16 || tensor.dtype == DType::kBFloat16;
+  if (!is_half && tensor.dtype != DType::kFloat32) {
     reject("{}: dtype is {}; expected fp16, bf16 or fp32", what, name(tensor.dtype));
   }
 }

@@ -10,6 +10,7 @@
 #include "problem/canonical_operand.hpp"
 #include "problem/checks.hpp"
 #include "problem/expression_checks.hpp"
+#include "problem/key_selection.hpp"
 #include "problem/order_checks.hpp"
 #include "problem/page_checks.hpp"
 #include "problem/score_checks.hpp"
@@ -230,12 +231,21 @@ Problem make_problem(const ForwardArgs& args) {
     if (!scalar.takes(value)) reject("{}: {}; expected {}", scalar.name, value, scalar.allowed);
     p.*scalar.value = value + 0.0f;  // -0 and 0 are one problem
   }
+  if (args.key_indices) select_keys(args, p);
   return p;
 }
 
 ReadsBlocks ReadsBlocks::parse(std::string_view text) {
   if (text != kText && !text.empty()) reject("blocks: \"{}\"; expected \"{}\"", text, kText);
   return ReadsBlocks(!text.empty());
+}
+
+IndexDType IndexDType::parse(std::string_view text) {
+  for (const IndexDType& dtype :
+       {IndexDType(), IndexDType(DType::kInt32), IndexDType(DType::kInt64)}) {
+    if (dtype.text() == text) return dtype;
+  }
+  reject("key_indices: \"{}\"; expected \"int32\" or \"int64\"", text);
 }
 
 Family family(const Problem& problem) {
@@ -275,6 +285,7 @@ Family family(const Problem& problem) {
   f.score = problem.score;
   f.keep = problem.keep;
   f.blocks = ReadsBlocks(problem.blocks.exist());
+  if (problem.selection.exists) f.key_indices = IndexDType(problem.selection.dtype);
   return f;
 }
 

@@ -71,8 +71,12 @@ struct TailMask {
 
 /// An operand of an expression in canonical form.
 struct ExpressionOperand {
-  /// Places of operands that a kernel makes of the lists of blocks, instead of an argument.
-  static constexpr std::int32_t kListedBlocks = -1, kFullBlocks = -2;
+  /// Places of operands that a kernel makes, of lists of blocks or of key indices, instead of an
+  /// argument.
+  static constexpr std::int32_t kListedBlocks = -1, kFullBlocks = -2, kSelectedKeys = -3,
+                                kKeyNumbers = -4;
+  /// Places of other tensors of a call over selected keys.
+  static constexpr std::int32_t kMask = -5, kBias = -6, kSlopes = -7;
 
   std::int32_t argument = 0;  ///< its place in ForwardArgs::operands, or one of the above
   DType dtype = DType::kFloat32;
@@ -117,6 +121,28 @@ struct RowStrides {
   bool operator==(const RowStrides&) const = default;
 };
 
+/// Keys that a call names by their numbers, in canonical form. Its problem is that of the keys so
+/// selected, as a kernel copies them one after another into the workspace: `seqlen_kv`, `k` and `v`
+/// are theirs, and the expressions have taken in what depends on a key's number. What the caller
+/// has given instead is here.
+struct KeySelection {
+  bool exists = false;
+  DType dtype = DType::kInt32;                                     ///< of the indices
+  std::int64_t batch_stride = 0, head_stride = 0, key_stride = 0;  // elements
+  std::int32_t width = 0;                                          ///< W
+  std::int32_t num_keys = 0;                                       ///< Lk
+  RowStrides k, v;
+  bool has_seqlens_kv = false;
+  Operand mask, bias;
+  PerHead alibi;
+  bool bounded_left = false, bounded_right = false;
+  std::int32_t left = 0, right = 0;
+  float softcap = 0.0f;
+  expr::Ref score, keep;
+
+  bool operator==(const KeySelection&) const = default;
+};
+
 /// Whether an expression reads where the diagonal lies.
 inline bool uses_offset(const expr::Ref& e) {
   return e && (e->uses & expr::use_of(expr::Index::kOffset)) != 0;
@@ -154,6 +180,7 @@ struct Problem {
   std::int32_t row_offset = 0, key_offset = 0;       ///< 0 unless these name them
   Blocks blocks;                                     ///< which `keep` takes in
   expr::Ref caller_keep;                             ///< `keep` without them, where they exist
+  KeySelection selection;
 
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.
@@ -172,6 +199,8 @@ struct Problem {
   /// The batch axis of q and out.
   std::int32_t tensor_batch() const { return packed ? 1 : batch; }
   bool paged() const { return page_size > 0; }
+  /// The keys of the call, of which selected ones may be those of the problem.
+  std::int32_t num_keys() const { return selection.exists ? selection.num_keys : seqlen_kv; }
   /// Whether query heads of a kv head have masks of their own.
   bool mask_per_query_head() const {
     return varies_over_keys(mask.extent) && mask.num_heads > num_heads_kv;
@@ -218,6 +247,14 @@ inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;
 /// Most sequences that may be packed: with a tile each their rows still fit in 32 bits.
 inline constexpr std::int64_t kMaxSequences = std::int64_t{1} << 23;
 
+/// Elements from one row of selected keys or values to the next.
+constexpr std::int64_t selected_row(std::int32_t head_dim) {
+  return (std::int64_t{head_dim} + 7) / 8 * 8;
+}
+/// The problem as the caller sees it, where keys are selected; else the same. Its expressions have
+/// the operands of `problem`.
+Problem as_called(const Problem& problem);
+
 /// Checks `args` against docs/reference/semantics.md and brings them to canonical form. Looks at
 /// addresses only for null and alignment; touches no memory. Throws Error(kInvalidProblem) that
 /// names the argument, what it has and what is allowed.
@@ -241,6 +278,24 @@ class ReadsBlocks {
   static constexpr std::string_view kText = "listed";
 
   bool value_ = false;
+};
+
+/// The dtype of the key indices of a family, if it has some. As a text, as ReadsBlocks.
+class IndexDType {
+ public:
+  IndexDType() = default;
+  explicit IndexDType(DType dtype) : bytes_(static_cast<std::int32_t>(element_size(dtype))) {}
+
+  explicit operator bool() const { return bytes_ != 0; }
+  explicit operator std::uint64_t() const { return static_cast<std::uint64_t>(bytes_); }
+  std::int32_t bytes() const { return bytes_; }
+  std::string_view text() const { return bytes_ == 0 ? "" : bytes_ == 4 ? "int32" : "int64"; }
+  /// Throws Error(kInvalidProblem) for another text than those of text().
+  static IndexDType parse(std::string_view text);
+  auto operator<=>(const IndexDType&) const = default;
+
+ private:
+  std::int32_t bytes_ = 0;
 };
 
 /// The properties of a problem that a kernel is specialised for. Lengths, batch, head counts,
@@ -275,6 +330,7 @@ struct Family {
   bool mask_prepared = false;  ///< Context::prepare_mask() has packed it before the call
   expr::Ref score, keep;       ///< expressions
   ReadsBlocks blocks;          ///< of the keep expression
+  IndexDType key_indices;      ///< k and v are copies of the keys that these select
 
   auto operator<=>(const Family&) const = default;
 };
@@ -302,7 +358,8 @@ constexpr auto fields(const Family*) {
       base::Field{"alibi_one_sided", &F::alibi_one_sided}, base::Field{"row_max", &F::row_max},
       base::Field{"page_size", &F::page_size}, base::Field{"tail_mask", &F::tail_mask},
       base::Field{"mask_prepared", &F::mask_prepared}, base::Field{"score", &F::score},
-      base::Field{"keep", &F::keep}, base::Field{"blocks", &F::blocks});
+      base::Field{"keep", &F::keep}, base::Field{"blocks", &F::blocks},
+      base::Field{"key_indices", &F::key_indices});
 }
 
 /// Flags that descriptions name where they are set.
@@ -347,6 +404,10 @@ const char* tail_mask_pattern(const Problem& problem);
 /// Rows and keys of a block, and the batch elements and heads that have lists of their own:
 /// "64x128/bh", "64x64/1g"; "none" if absent.
 std::string blocks_pattern(const Problem& problem);
+
+/// The number of key indices, and the batch elements and kv heads that have some of their own:
+/// "2048/bg", "2048/11"; "none" if absent.
+std::string key_indices_pattern(const Problem& problem);
 
 /// One line that says everything about the problem except its strides, e.g. for error messages.
 std::string describe(const Problem& problem);

@@ -124,6 +124,13 @@ void check_args(const ForwardArgs& args) {
     check_axis("tail_mask", "query", args.tail_mask->shape[2], args.q.shape[2]);
     check_axis("tail_mask", "key", args.tail_mask->shape[3], args.q.shape[2]);
   }
+  if (args.key_indices) {
+    const Tensor& indices = *args.key_indices;
+    if (indices.shape[0] != 1)
+      check_axis("key_indices", "batch", indices.shape[0], args.q.shape[0]);
+    if (indices.shape[1] != 1) check_axis("key_indices", "head", indices.shape[1], args.k.shape[1]);
+    check_axis("key_indices", "query", indices.shape[2], 1);
+  }
   if (args.window.left < -1 || args.window.right < -1) {
     refuse(fmt::format("window: ({}, {}); expected -1 (open) or more", args.window.left,
                        args.window.right));

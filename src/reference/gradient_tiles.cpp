@@ -91,7 +91,10 @@ bool GradientTiles<Real>::compute(std::int64_t tile) {
   }
   std::fill(dp_.begin(), dp_.end(), Real{0});
   multiply_add(dout_.data(), values_.data(), dp_.data(), padded_rows(), padded_dim_v_, kTile);
-  for (std::int64_t row = 0; row < rows(); ++row) differentiate(row);
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    differentiate(row);
+    if (context_.scores.rule.selected()) repeat(row, keys(tile).begin);
+  }
   return true;
 }
 
@@ -115,6 +118,21 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
                                  Real{kDeltaErrors / kTermTolerance} * delta_error_[row],
                                  lost_[at] / Real{kTermTolerance} * (dp_[at] - delta_[row]));
     terms_[at] = kept_[at] ? p * counted(p) * size : Real{0};
+  }
+}
+
+// Adds up the copies of keys that are selected more than once.
+template <typename Real>
+void GradientTiles<Real>::repeat(std::int64_t row, std::int64_t first_key) {
+  for (std::int64_t column = 0; column < kTile; ++column) {
+    const std::int64_t at = row * kTile + column;
+    if (!kept_[at]) continue;
+    const auto times = static_cast<Real>(
+        context_.scores.rule.times(block_.batch, block_.head, first_key + column));
+    p_[at] *= times;
+    ds_[at] *= times;
+    dqk_[at] *= times;
+    terms_[at] *= times;
   }
 }
 

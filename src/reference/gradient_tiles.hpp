@@ -82,6 +82,7 @@ class GradientTiles {
  private:
   void load_row_state(std::int64_t row);
   void differentiate(std::int64_t row);
+  void repeat(std::int64_t row, std::int64_t first_key);
 
   const GradientContext& context_;
   const RowBlock block_;

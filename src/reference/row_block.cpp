@@ -30,8 +30,11 @@ class BlockSolver {
 
   void find_maxima();
   void add_tile(std::int64_t tile);
-  void exponentiate(const Real* scores);
+  void exponentiate(const Real* scores, std::int64_t first_key);
   void write(const BlockResult& result) const;
+  Real times(std::int64_t key) const {
+    return static_cast<Real>(context_.rule.times(block_.batch, block_.head, key));
+  }
   Real round(Real value) const {
     return kRounds ? static_cast<Real>(tensor::round_to(context_.args.q.dtype, value)) : value;
   }
@@ -107,7 +110,7 @@ void BlockSolver<Real>::add_tile(std::int64_t tile) {
     return;
   }
   const KeyRange keys = tiles_.keys(tile);
-  exponentiate(tile_scores(tile));
+  exponentiate(tile_scores(tile), keys.begin);
   std::fill(values_.begin() + (keys.end - keys.begin) * padded_dim_v_, values_.end(), Real{0});
   load_rows(context_.args.v, block_.batch, context_.head_kv(block_.head), keys, padded_dim_v_,
             values_.data());
@@ -117,7 +120,7 @@ void BlockSolver<Real>::add_tile(std::int64_t tile) {
 
 // Weights of the tile from its scores; their sum is taken before they are rounded.
 template <typename Real>
-void BlockSolver<Real>::exponentiate(const Real* scores) {
+void BlockSolver<Real>::exponentiate(const Real* scores, std::int64_t first_key) {
   for (std::int64_t row = 0; row < rows_; ++row) {
     const bool dead = maximum_[row] <= static_cast<Real>(kDeadScore);
     Real sum = 0;
@@ -125,8 +128,9 @@ void BlockSolver<Real>::exponentiate(const Real* scores) {
       const Real score = scores[row * kTile + column];
       const bool kept = score != kDropped;
       const Real weight = dead || !kept ? Real{0} : std::exp(score - maximum_[row]);
-      sum += weight;
-      weights_[row * kTile + column] = round(weight);
+      const Real times = kept ? this->times(first_key + column) : Real{0};
+      sum += times * weight;
+      weights_[row * kTile + column] = times * round(weight);
       kept_[row * kTile + column] = kept;
     }
     sum_[row] += sum;

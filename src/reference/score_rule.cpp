@@ -53,7 +53,8 @@ ScoreRule::ScoreRule(const ForwardArgs& args, std::int64_t first_batch)
                  : window_side(args.window.right, seqlen_q_ + seqlen_kv_ + std::abs(offset_))),
       bottom_right_(args.diagonal == Diagonal::kBottomRight),
       most_queries_(seqlen_q_),
-      most_keys_(seqlen_kv_) {
+      most_keys_(seqlen_kv_),
+      group_(args.q.shape[1] / args.k.shape[1]) {
   const auto most = [](std::int64_t& number, const Tensor& operand, std::size_t axis) {
     const std::int64_t size = operand.shape[axis];
     if (size != 1) number = std::min(number, size);
@@ -79,6 +80,7 @@ ScoreRule::ScoreRule(const ForwardArgs& args, std::int64_t first_batch)
     most_queries_ = std::min(most_queries_, blocks_->queries());
     most_keys_ = std::min(most_keys_, blocks_->keys());
   }
+  if (args.key_indices) selected_.emplace(args, first_batch);
 }
 
 std::int64_t ScoreRule::rows_in_use(std::int64_t batch) const {
@@ -119,7 +121,8 @@ bool ScoreRule::keep(std::int64_t batch, std::int64_t head, std::int64_t query, 
   const KeyRange seen = band(batch, query);
   bool any = false;
   for (std::int64_t j = keys.begin; j < keys.end; ++j) {
-    keep[j - keys.begin] = j >= seen.begin && j < seen.end && in_tree(batch, query, j);
+    keep[j - keys.begin] =
+        j >= seen.begin && j < seen.end && in_tree(batch, query, j) && times(batch, head, j) > 0;
     any |= keep[j - keys.begin] != 0;
   }
   if (!any || (!mask_ && !keep_ && !blocks_)) {

@@ -5,6 +5,7 @@
 
 #include "attnjit/forward.hpp"
 #include "reference/block_table.hpp"
+#include "reference/key_counts.hpp"
 #include "reference/pair_expression.hpp"
 #include "reference/plane_order.hpp"
 
@@ -58,6 +59,12 @@ class ScoreRule {
   bool keep(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
             std::uint8_t* keep) const;
 
+  /// How often a pair counts whose key is kept: as often as the key is selected, or once.
+  std::int64_t times(std::int64_t batch, std::int64_t head, std::int64_t key) const {
+    return selected_ ? selected_->at(batch, head / group_, key) : 1;
+  }
+  const std::optional<KeyCounts>& selected() const { return selected_; }
+
   const std::optional<BroadcastView>& mask() const { return mask_; }
   const std::optional<BroadcastView>& bias() const { return bias_; }
   const std::optional<PairExpression>& score() const { return score_; }
@@ -88,6 +95,8 @@ class ScoreRule {
   std::optional<BroadcastView> tail_mask_;
   std::optional<PairExpression> score_, keep_;
   std::optional<BlockTable> blocks_;
+  std::optional<KeyCounts> selected_;
+  std::int64_t group_;  // query heads of a kv head
 };
 
 }  // namespace attnjit::reference

@@ -95,6 +95,8 @@ double load(const void* base, DType dtype, std::int64_t index) noexcept {
       return static_cast<const float*>(base)[index];
     case DType::kInt32:
       return static_cast<const std::int32_t*>(base)[index];
+    case DType::kInt64:
+      return static_cast<double>(static_cast<const std::int64_t*>(base)[index]);
     case DType::kBool:
       return static_cast<const std::uint8_t*>(base)[index] != 0 ? 1.0 : 0.0;
   }
@@ -115,6 +117,9 @@ void store(void* base, DType dtype, std::int64_t index, double value) noexcept {
     case DType::kInt32:
       static_cast<std::int32_t*>(base)[index] = static_cast<std::int32_t>(value);
       break;
+    case DType::kInt64:
+      static_cast<std::int64_t*>(base)[index] = static_cast<std::int64_t>(value);
+      break;
     case DType::kBool:
       static_cast<std::uint8_t*>(base)[index] = value != 0 ? 1 : 0;
       break;
@@ -130,6 +135,7 @@ double round_to(DType dtype, double value) noexcept {
     case DType::kFloat32:
       return static_cast<float>(value);
     case DType::kInt32:
+    case DType::kInt64:
       return std::trunc(value);
     case DType::kBool:
       return value != 0 ? 1.0 : 0.0;
@@ -147,6 +153,7 @@ double unit_roundoff(DType dtype) noexcept {
       return 0x1p-24;
     case DType::kBool:
     case DType::kInt32:
+    case DType::kInt64:
       break;
   }
   return 0;
@@ -162,6 +169,7 @@ double lowest_finite(DType dtype) noexcept {
       return std::numeric_limits<float>::lowest();
     case DType::kBool:
     case DType::kInt32:
+    case DType::kInt64:
       break;
   }
   return 0;
@@ -179,6 +187,8 @@ std::string_view dtype_name(DType dtype) noexcept {
       return "bool";
     case DType::kInt32:
       return "int32";
+    case DType::kInt64:
+      return "int64";
   }
   return "unknown";
 }

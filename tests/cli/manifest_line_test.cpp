@@ -25,7 +25,7 @@ problem::Problem read_back(const problem::Problem& problem) {
 }
 
 TEST_CASE("a problem survives its manifest line") {
-  std::vector<ForwardArgs> calls(12, forward_args());
+  std::vector<ForwardArgs> calls(13, forward_args());
   calls[1].causal = true;
   calls[1].diagonal = Diagonal::kBottomRight;
   calls[2].window = {100, -1};
@@ -56,6 +56,12 @@ TEST_CASE("a problem survives its manifest line") {
                       .full_indices = lists({1, 8, 2, 2}),
                       .full_counts = lists({1, 8, 2, 1}),
                       .num_kv_blocks = 0};
+  calls[12].key_indices = lists({1, 8, 1, 40});
+  calls[12].key_indices->dtype = DType::kInt64;
+  calls[12].mask = operand(calls[12], "bhqk", DType::kBool);
+  calls[12].bias = operand(calls[12], "1gqk", DType::kFloat32);
+  calls[12].causal = true;
+  calls[12].diagonal = Diagonal::kTopLeft;
   for (ForwardArgs& args : calls) {
     args.lse = fake_address<float>(7);  // a manifest's problems have one
     const problem::Problem problem = problem::make_problem(args);

@@ -174,6 +174,13 @@ TEST_CASE("a flag that cannot stand names what to give instead") {
         error_of(ErrorKind::kInvalidProblem, [&] { make_case({.blocks = blocks}); });
     CHECK(error.starts_with("blocks '"));
   }
+  CHECK(make_case({.key_indices = "topk:20/1g/int64"}).spec.key_indices == "topk:20/1g/int64");
+  for (const char* indices : {"20", "topk:x", "topk:-1", "topk:20/hb", "topk:20/bg/int8"}) {
+    CAPTURE(indices);
+    const std::string error =
+        error_of(ErrorKind::kInvalidProblem, [&] { make_case({.key_indices = indices}); });
+    CHECK(error.starts_with("key_indices '"));
+  }
   CHECK(flags_error({.shared_pages = 2}).find("--page-size") != std::string::npos);
   CHECK(flags_error({.causal = "top-left", .diagonal = "bottom-right"}).find("contradicts") !=
         std::string::npos);

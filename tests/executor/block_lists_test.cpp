@@ -6,17 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "mutations.hpp"
+#include "both_passes.hpp"
 #include "reference/block_table.hpp"
-#include "wgmma_backward.hpp"
 
 namespace attnjit::executor_test::block_lists_test {
 namespace {
 
 using instance::BufferRole;
 using instance::ProblemSpec;
-
-const std::string kWgmma = R"({"path":"wgmma","block_q":64,"block_kv":64,"num_stages":2})";
 
 ProblemSpec with_blocks(const char* blocks) {
   ProblemSpec spec{
@@ -25,35 +22,7 @@ ProblemSpec with_blocks(const char* blocks) {
   return spec;
 }
 
-ProblemSpec gradients(ProblemSpec spec) {
-  spec.backward = spec.want_dlse = true;
-  spec.want_dbias = !spec.bias.empty();
-  return spec;
-}
-
-class BlockLists : public Mutations {
- public:
-  void expect_right(const ProblemSpec& spec, const std::string& config = "{}") {
-    if (bench_.leaves_out()) return;
-    CAPTURE(instance::describe(spec));
-    CAPTURE(config);
-    const codegen::Arch& arch = codegen::find_arch("sm_90a");
-    CHECK((spec.backward ? bench_.backward(spec, arch, config)
-                         : bench_.forward(spec, arch, config)) == "");
-  }
-  /// Both passes, by turns on the one path and on the other.
-  void expect_both_right(const ProblemSpec& spec) {
-    const bool first = turn_++ % 2 == 0;
-    expect_right(spec, first ? kWgmma : "{}");
-    expect_right(gradients(spec), first ? "{}" : wgmma_backward(64));
-  }
-
- protected:
-  Bench bench_;
-
- private:
-  int turn_ = 0;
-};
+class BlockLists : public BothPasses {};
 
 TEST_CASE_FIXTURE(BlockLists, "lists of blocks: every axis, both passes and paths") {
   for (const char* blocks : {"faulty:0.3/64", "faulty:0.3/64x128/1g", "random:0.4/128x64/b1",

@@ -108,6 +108,7 @@ inline void put(Members& m, const kernel::OperandRangesParams& params) {
   std::string& all = m["operand_ranges"] = fmt::to_string(fmt::ptr(params.work_taken));
   for (const auto& [data, ranges, lines, strides, sizes, length, element_bytes, end_range] :
        params.operands) {
+    if (end_range == 0) break;  // it and those that follow are none
     all += fmt::format("; {} {} {} {} {} {} {} {}", fmt::ptr(data), fmt::ptr(ranges),
                        fmt::ptr(lines), fmt::join(strides, " "), fmt::join(sizes, " "), length,
                        element_bytes, end_range);
@@ -126,6 +127,20 @@ inline void put(Members& m, const kernel::BlockListsParams& params) {
   m["blocks.counts"] = fmt::to_string(fmt::ptr(kinds[0].counts));
   m["blocks.full_indices"] = fmt::to_string(fmt::ptr(kinds[1].indices));
   m["blocks.full_counts"] = fmt::to_string(fmt::ptr(kinds[1].counts));
+}
+inline void put(Members& m, const kernel::GatherKeysParams& params) {
+  const auto& [k, v, k_strides, v_strides, indices, index_strides, seqlens_kv, num_keys,
+               num_selected, num_heads, num_batches, k_copy, v_copy, selected, key_numbers,
+               work_taken] = params;
+  m["gathered k"] = fmt::to_string(fmt::ptr(k));
+  m["gathered v"] = fmt::to_string(fmt::ptr(v));
+  m["key_indices"] = fmt::to_string(fmt::ptr(indices));
+  m["gathered lengths"] = fmt::to_string(fmt::ptr(seqlens_kv));
+  m["gather"] = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", k_strides.batch,
+                            k_strides.head, k_strides.row, v_strides.batch, v_strides.head,
+                            v_strides.row, fmt::join(index_strides, " "), num_keys, num_selected,
+                            num_heads, num_batches, fmt::ptr(k_copy), fmt::ptr(v_copy),
+                            fmt::ptr(selected), fmt::ptr(key_numbers), fmt::ptr(work_taken));
 }
 inline void put(Members& m, const kernel::SinkParams& params) {
   const auto& [data, head_stride] = params;
@@ -235,8 +250,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, single_tile, features, mask_to_bits, block_lists, operand_ranges,
-               clear_count, packed_order, combine, max_logits] = arguments.values();
+  const auto& [forward, single_tile, features, mask_to_bits, block_lists, gather_keys,
+               operand_ranges, clear_count, packed_order, combine, max_logits] = arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, bit_mask, byte_mask, band, sink, alibi,
                row_max, pages, tail_mask, backward_mask, score, keep] = features;
   if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
@@ -264,6 +279,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   if (o.problem.keep) put(o.values, "keep", keep);
   put(o.values, mask_to_bits);
   if (spec.block_lists) put(o.values, block_lists);
+  if (spec.gather_keys) put(o.values, gather_keys);
   if (spec.operand_ranges) put(o.values, operand_ranges);
   o.values["cleared"] = fmt::to_string(fmt::ptr(clear_count.count));
   put(o.values, packed_order);
@@ -271,9 +287,9 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, max_logits);
   o.values["row_max"] = text(row_max.target);
   o.values["workspace"] = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {}", layout.mask, layout.block_lists, layout.operand_ranges,
-      layout.work_taken, layout.order, layout.order_counts, layout.partial_out, layout.partial_lse,
-      layout.partial_row_max, layout.row_max, layout.bytes);
+      "{} {} {} {} {} {} {} {} {} {} {} {}", layout.mask, layout.block_lists, layout.selection,
+      layout.operand_ranges, layout.work_taken, layout.order, layout.order_counts,
+      layout.partial_out, layout.partial_lse, layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const launch::StepSpec& step = spec.steps[i];
     const auto& [source, threads, shared_bytes, min_blocks, overlaps, wgmma] = step;

@@ -30,6 +30,7 @@ _NOT_TAKEN = {
     "cu_seqlens_kv": "packed sequences; pass a mask, or call once per sequence",
     "block_table": "paged keys; call attnjit.attention",
     "blocks": "lists of blocks; say the blocks in `keep`",
+    "key_indices": "selected keys; pass a mask",
     "tail_mask": "mask over the last keys; pass a mask over all of them",
 }
 
@@ -123,7 +124,7 @@ def attention(
             needs two rows on each rank.
         TypeError, NotImplementedError, RuntimeError: as attnjit.attention; RuntimeError too where a rank does not
             answer within the group's time-out. NotImplementedError names an argument of attnjit.attention that is
-            not taken: lengths per batch element, packed sequences, paged keys, tail_mask, blocks; and an operand that is
+            not taken: lengths per batch element, packed sequences, paged keys, tail_mask, blocks, key_indices; and an operand that is
             read by rows and by keys.
     """
     _refuse(others)

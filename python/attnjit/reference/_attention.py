@@ -55,6 +55,7 @@ def attention(
     row_offset: int = 0,
     key_offset: int = 0,
     blocks: BlockLists | None = None,
+    key_indices: Tensor | None = None,
     return_lse: bool = False,
     return_row_max: bool = False,
     return_max_logits: bool = False,
@@ -71,7 +72,7 @@ def attention(
         v: (B, Hkv, Lk, Dv), q's dtype.
         mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
         seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands, row_offset,
-        key_offset, blocks: as those of `attnjit.attention`. What is fp32 there may be fp64 beside a q of fp64. The host reads
+        key_offset, blocks, key_indices: as those of `attnjit.attention`. What is fp32 there may be fp64 beside a q of fp64. The host reads
             cu_seqlens_*. A prepared mask is one that was made on a GPU; prepare_mask makes none on the CPU.
         return_lse, return_row_max, return_max_logits: also return these, (B, Hq, Lq), (B, Hq, Lq) and (Hq,): fp64 of
             fp64, else fp32.
@@ -87,13 +88,13 @@ def attention(
     """
     optional = Operands(
         unpacked(mask)[0], bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table,
-        tail_mask,
+        tail_mask, key_indices=key_indices,
     )._asdict()  # fmt: skip
     refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
     *call, mask_axes = arguments_of(
         q, k, v, mask, bias, sink, alibi_slopes, causal, window, diagonal, diagonal_offset, scale, softcap, seqlens_q,
         seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table, tail_mask, score, keep, operands, row_offset, key_offset,
-        blocks,
+        blocks, key_indices,
     )  # fmt: skip
     batch = call[0].shape[:-3]
     q, k, v, tensors, scalars = call if q.dim() == 4 else flattened(*call, mask_axes)

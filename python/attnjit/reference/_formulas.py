@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._call import Operands
 from .._scalars import Scalars
-from ._pairs import Pairs, kept, said, used_rows
+from ._pairs import Pairs, kept, said, times_selected, used_rows
 from ._planes import mask_of_bits, of_rank_4, orders_of, per_plane, unpaged
 
 
@@ -90,6 +90,9 @@ class Softmax(NamedTuple):
 def softmax(problem: Problem) -> Softmax:
     sink = problem.pairs.operands.sink
     scores, keep = _scores(problem)
+    times = times_selected(problem.pairs)
+    if times is not None:  # exp(score) as often as the key is selected
+        scores = scores + times.to(scores.dtype).clamp(min=1).log()
     alive = keep.any(-1, keepdim=True)
     scores = torch.where(alive, torch.where(keep, scores, -math.inf), 0.0)
     total = torch.where(alive, scores.logsumexp(-1, keepdim=True), 0.0)

@@ -63,6 +63,18 @@ def _tail(tail_mask: Tensor, rows: int, j: Tensor, used_kv: Tensor) -> Tensor:
     return ~inside | tail.expand(batch, -1, -1, -1).gather(3, places)
 
 
+def times_selected(pairs: Pairs) -> Tensor | None:
+    """How often key_indices name each key, (batch or 1, head or 1, 1, key) int64; None without any."""
+    indices = pairs.operands.key_indices
+    if indices is None:
+        return None
+    names_key = (indices >= 0) & (indices < pairs.num_keys)
+    times = torch.zeros((*indices.shape[:2], pairs.num_keys + 1), dtype=torch.int64, device=indices.device)
+    times.scatter_add_(-1, torch.where(names_key, indices, pairs.num_keys).long(), torch.ones_like(indices).long())
+    times = times[..., :-1].unsqueeze(2)
+    return times if times.shape[1] == 1 else times.repeat_interleave(pairs.group, 1)
+
+
 def kept(pairs: Pairs) -> tuple[Tensor, Tensor]:
     """Which keys each row keeps, whatever their scores: bool, broadcast over batch elements and heads; and how far
     they lie behind its diagonal."""
@@ -81,6 +93,9 @@ def kept(pairs: Pairs) -> tuple[Tensor, Tensor]:
         rule = rule if blocks.full is None else blocks.full | rule
     if rule is not None:
         keep = keep & rule
+    times = times_selected(pairs)
+    if times is not None:
+        keep = keep & (times > 0)
     left, right = scalars.window_left, scalars.window_right
     if scalars.causal:
         keep = keep & (j <= i + offset)

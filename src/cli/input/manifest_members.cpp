@@ -259,6 +259,8 @@ constexpr Member kNamed[] = {
     {"operands", false, true, "a list of operands such as \"rel=fp32:h,257\"", operands},
     {"blocks", false, false, "lists of blocks such as \"random:0.2/64x128/bg\"",
      text<&Spec::blocks>},
+    {"key_indices", false, false, "selected keys such as \"topk:2048/bg/int64\"",
+     text<&Spec::key_indices>},
     {"row_max", false, false, "true or false", flag<&Spec::want_row_max>},
     {"max_logits", false, false, "true or false", flag<&Spec::want_max_logits>},
     {"page_size", false, false, "an integer from 0", size<&Spec::page_size, 0>},

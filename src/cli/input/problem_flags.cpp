@@ -244,6 +244,7 @@ Case make_case(const ProblemFlags& flags) {
   set_pages(flags, spec);
   spec.tail_mask = flags.tail_mask.value_or("");
   spec.blocks = flags.blocks.value_or("");
+  spec.key_indices = flags.key_indices.value_or("");
   set_expressions(flags, spec);
   instance::validate(spec);
   return {instance::describe(spec), "", spec};

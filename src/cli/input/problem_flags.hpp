@@ -37,6 +37,7 @@ struct ProblemFlags {
   std::optional<std::string> score, keep;
   std::vector<std::string> operands, grad;
   std::optional<std::string> blocks;
+  std::optional<std::string> key_indices;
   std::optional<std::string> layout;
   std::optional<std::uint64_t> seed;
 

@@ -136,6 +136,11 @@ void add_expressions(CLI::App& verb, ProblemFlags& flags) {
       "Lists of the blocks of keys that each block of rows reads: random:SHARE[+SHARE of full "
       "blocks]/ROWS[xKEYS][/AXES], where axes are b or 1 and h, g or 1; random:0.2/64, "
       "random:0.2+0.1/64x128/bg");
+  add("--key-indices", flags.key_indices,
+      "The keys that all rows of a kv head may see, others are not read: "
+      "topk:NUMBER[/AXES[/DTYPE]], "
+      "where axes are b or 1 and g or 1, and the dtype int32 or int64; topk:2048, "
+      "topk:2048/1g/int64");
 }
 
 void add_sinks(CLI::App& verb, ProblemFlags& flags) {

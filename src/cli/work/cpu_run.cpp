@@ -10,6 +10,7 @@
 #include "executor/prepared_call.hpp"
 #include "executor/violation.hpp"
 #include "reference/block_table.hpp"
+#include "reference/key_counts.hpp"
 #include "reference/paged.hpp"
 
 namespace attnjit::cli {
@@ -83,6 +84,7 @@ class CpuRunner final : public Runner {
   // Tells of entries that the contract leaves out, for they are a mistake of the caller's.
   void note_faulty_lists(const std::string& name, const instance::HostProblem& host) {
     const ForwardArgs args = host.args();
+    if (args.key_indices) note_faulty_indices(name, args);
     if (!args.blocks) return;
     const auto faulty = reference::faulty_entries(*args.blocks, reference::num_keys(args));
     if (faulty.indices == 0 && faulty.counts == 0) return;
@@ -90,6 +92,14 @@ class CpuRunner final : public Runner {
         "{}: blocks: {} indices name no block and {} counts are no number of entries; they are "
         "left out and clamped",
         name, faulty.indices, faulty.counts);
+  }
+
+  void note_faulty_indices(const std::string& name, const ForwardArgs& args) {
+    const std::int64_t faulty = reference::faulty_key_indices(args);
+    if (faulty == 0) return;
+    session_.console().note(
+        "{}: key_indices: {} are neither -1 nor a key from 0 to {}; they select none", name, faulty,
+        args.k.shape[2] - 1);
   }
 
   void execute(const instance::HostProblem& host) {

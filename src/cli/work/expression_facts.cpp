@@ -8,12 +8,33 @@
 namespace attnjit::cli {
 namespace {
 
+// The name of an operand of an expression, which may be another argument of the call.
+std::string name_of(const problem::ExpressionOperand& operand, std::span<const Operand> operands) {
+  using problem::ExpressionOperand;
+  switch (operand.argument) {
+    case ExpressionOperand::kListedBlocks:
+    case ExpressionOperand::kFullBlocks:
+      return "blocks";
+    case ExpressionOperand::kSelectedKeys:
+      return "key_indices";
+    case ExpressionOperand::kKeyNumbers:
+      return "the numbers of keys";
+    case ExpressionOperand::kMask:
+      return "mask";
+    case ExpressionOperand::kBias:
+      return "bias";
+    case ExpressionOperand::kSlopes:
+      return "alibi_slopes";
+    default:
+      return operands[static_cast<std::size_t>(operand.argument)].name;
+  }
+}
+
 std::string ranged_names(const std::vector<codegen::RangedAxis>& axes,
                          const problem::Problem& problem, std::span<const Operand> operands) {
   std::vector<std::string> names;
   for (const codegen::RangedAxis& axis : axes) {
-    const auto argument = static_cast<std::size_t>(problem.keep_operands[axis.operand].argument);
-    names.push_back(operands[argument].name);
+    names.push_back(name_of(problem.keep_operands[axis.operand], operands));
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -55,12 +76,12 @@ std::string gradient_facts(const expr::GradientSite& site, const launch::SiteLay
                            const problem::BackwardProblem& problem,
                            std::span<const Operand> operands) {
   const auto number = static_cast<std::size_t>(site.operand);
-  const auto argument = static_cast<std::size_t>(problem.forward.score_operands[number].argument);
   constexpr std::int64_t kListBytes = sizeof(float) + sizeof(std::int32_t);
   const std::int64_t bytes =
       layout.entries * kListBytes + layout.copies * layout.elements * std::int64_t{sizeof(float)};
   return fmt::format(
-      "gradient of {}: {}, {}, {} bytes", operands[argument].name, expr::name(site.form),
+      "gradient of {}: {}, {}, {} bytes", name_of(problem.forward.score_operands[number], operands),
+      expr::name(site.form),
       site.form == expr::GradientForm::kAtomics ? "not deterministic" : "deterministic", bytes);
 }
 

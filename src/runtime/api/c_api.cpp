@@ -156,6 +156,7 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, Operands& operands
   args.keep = Expression::from_handle(c.keep);
   args.operands = operands.read(c);
   if (c.blocks != nullptr) args.blocks = block_lists(c.blocks);
+  args.key_indices = tensor(c.key_indices);
   return args;
 }
 

@@ -178,6 +178,20 @@ class Maker {
     });
   }
 
+  /// Keys evenly spread, in their order.
+  void* key_indices(const problem::Problem& p) {
+    const problem::KeySelection& s = p.selection;
+    const std::array<Axis, 4> axes = {Axis{s.batch_stride == 0 ? 1 : p.batch, s.batch_stride},
+                                      {s.head_stride == 0 ? 1 : p.num_heads_kv, s.head_stride},
+                                      {1, 0},
+                                      {s.width, s.key_stride}};
+    const auto key = [&](std::int64_t, std::int64_t entry) {
+      return entry * p.num_keys() / s.width;
+    };
+    return s.dtype == DType::kInt64 ? numbers<std::int64_t>(axes, key)
+                                    : numbers<std::int32_t>(axes, key);
+  }
+
   const std::int32_t* pages(const problem::Problem& p) { return numbers(synthetic_pages(p)); }
 
  private:
@@ -187,13 +201,13 @@ class Maker {
     cuda::copy_to_device(driver_, device, pattern.data(), pattern.size(), stream_);
     cuda::repeat_on_device(driver_, device, pattern.size(), count, stream_);
   }
-  /// The address of the first logical element of new int32s, value(line, entry) each, where lines
-  /// are those of the first three axes.
-  template <class Value>
+  /// The address of the first logical element of new ints, value(line, entry) each, where lines are
+  /// those of the first three axes.
+  template <class Int = std::int32_t, class Value>
   void* numbers(const std::array<Axis, 4>& axes, Value value) {
-    void* const first = place(DType::kInt32, axes);
+    void* const first = place(sizeof(Int) == 8 ? DType::kInt64 : DType::kInt32, axes);
     const Span span = span_of(axes);
-    std::vector<std::int32_t> values(static_cast<std::size_t>(span.count));
+    std::vector<Int> values(static_cast<std::size_t>(span.count));
     const std::int64_t lines = axes[0].size * axes[1].size * axes[2].size;
     for (std::int64_t line = 0; line < lines && span.count > 0; ++line) {
       const std::int64_t plane = line / axes[2].size;
@@ -201,7 +215,8 @@ class Maker {
                                  plane % axes[1].size * axes[1].stride +
                                  line % axes[2].size * axes[2].stride;
       for (std::int64_t entry = 0; entry < axes[3].size; ++entry) {
-        values[static_cast<std::size_t>(begin + entry * axes[3].stride)] = value(line, entry);
+        values[static_cast<std::size_t>(begin + entry * axes[3].stride)] =
+            static_cast<Int>(value(line, entry));
       }
     }
     const cuda::DeviceBuffer& buffer = buffers_.back();
@@ -230,11 +245,15 @@ class Maker {
 std::array<Axis, 4> q_axes(const problem::Problem& p, const problem::RowStrides& strides) {
   return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim);
 }
+// Rows of k and v, and of dk and dv.
+std::int32_t rows_of_keys(const problem::Problem& p) {
+  return p.selection.exists ? p.num_keys() : p.key_rows();
+}
 std::array<Axis, 4> k_axes(const problem::Problem& p, const problem::RowStrides& strides) {
-  return plane_axes(p.key_planes(), strides, p.num_heads_kv, p.key_rows(), p.head_dim);
+  return plane_axes(p.key_planes(), strides, p.num_heads_kv, rows_of_keys(p), p.head_dim);
 }
 std::array<Axis, 4> v_axes(const problem::Problem& p, const problem::RowStrides& strides) {
-  return plane_axes(p.key_planes(), strides, p.num_heads_kv, p.key_rows(), p.head_dim_v);
+  return plane_axes(p.key_planes(), strides, p.num_heads_kv, rows_of_keys(p), p.head_dim_v);
 }
 std::array<Axis, 4> out_axes(const problem::Problem& p, const problem::RowStrides& strides) {
   return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim_v);
@@ -269,7 +288,7 @@ std::vector<Operand> operands(Maker& maker, const problem::Problem& p) {
   const auto add = [&](const expr::Ref& e, const problem::ExpressionOperands& all) {
     for (std::size_t n = 0; e && n < e->dtypes.size(); ++n) {
       const problem::ExpressionOperand& o = all[n];
-      if (o.argument < 0) continue;  // lists of blocks
+      if (o.argument < 0) continue;  // no operand of the call
       const auto place = static_cast<std::size_t>(o.argument);
       list.resize(std::max(list.size(), place + 1));
       if (list[place].tensor.data != nullptr) continue;
@@ -282,7 +301,8 @@ std::vector<Operand> operands(Maker& maker, const problem::Problem& p) {
 }
 
 // A forward call but for its output.
-ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
+ForwardArgs forward_inputs(Maker& maker, const problem::Problem& problem) {
+  const problem::Problem p = problem::as_called(problem);
   ForwardArgs args;
   args.q.data = maker.fill(p.dtype, q_axes(p, p.q));
   args.k.data = maker.fill(p.dtype, k_axes(p, p.k));
@@ -323,6 +343,7 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
                       lists.full_counts.emplace());
     }
   }
+  if (p.selection.exists) args.key_indices.emplace().data = maker.key_indices(p);
   if (p.has_seqlens_q) args.seqlens_q = maker.lengths(p.batch, p.seqlen_q);
   if (p.has_seqlens_kv) args.seqlens_kv = maker.lengths(p.batch, p.seqlen_kv);
   return args;
@@ -354,8 +375,11 @@ BasicSyntheticTensors<launch::BackwardPass>::BasicSyntheticTensors(
     args_.dlse = static_cast<const float*>(maker.fill(DType::kFloat32, lse_axes(p)));
   }
   args_.dq.data = maker.output(p.dtype, q_axes(p, backward.dq), outputs_);
-  args_.dk.data = maker.output(p.dtype, k_axes(p, backward.dk), outputs_);
-  args_.dv.data = maker.output(p.dtype, v_axes(p, backward.dv), outputs_);
+  const bool selects = p.selection.exists;
+  args_.dk.data =
+      maker.output(p.dtype, k_axes(p, selects ? backward.caller_dk : backward.dk), outputs_);
+  args_.dv.data =
+      maker.output(p.dtype, v_axes(p, selects ? backward.caller_dv : backward.dv), outputs_);
   if (backward.dbias.extent != problem::Extent::kAbsent) {
     args_.dbias.emplace().data =
         maker.output(backward.dbias.dtype, gradient_axes(backward.dbias), outputs_);

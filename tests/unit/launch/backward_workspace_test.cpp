@@ -8,6 +8,8 @@
 
 #include "instance/call_args.hpp"
 #include "launch/backward_arguments.hpp"
+#include "launch/key_selection.hpp"
+#include "launch/operand_ranges.hpp"
 #include "random_problem.hpp"
 #include "tuner/config_zero.hpp"
 
@@ -92,6 +94,16 @@ struct Workspace {
     const std::int64_t batch = p.bias.packs_keys ? 1 : p.batch;
     return batch * p.num_heads_q * problem.dbias.keys;
   }
+  // Copies of selected keys and values, their gradients and their numbers.
+  std::int64_t selected_rows() const {
+    return spec.gather_keys ? std::int64_t{p.batch} * p.num_heads_kv * p.seqlen_kv : 0;
+  }
+  std::int64_t selection_bytes() const {
+    return spec.gather_keys ? selected_rows() * (4 * (head_dim + head_dim_v) + 4) + 4 * p.batch : 0;
+  }
+  std::int64_t range_bytes() const {
+    return spec.operand_ranges ? launch::operand_ranges_layout(spec.ranged_axes, p).bytes : 0;
+  }
   // The limit that launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
     const bool per_plane = spec.tunables.dbias_method == DbiasMethod::kPerPlane;
@@ -107,7 +119,8 @@ struct Workspace {
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += columns();
     }
-    return 4 * floats + mask_bytes() + (per_plane ? dbias_stored_bytes() : 0);
+    return 4 * floats + mask_bytes() + (per_plane ? dbias_stored_bytes() : 0) + selection_bytes() +
+           range_bytes();
   }
   std::vector<Part> parts() const {
     const auto part = [](std::size_t first, std::int64_t bytes) {
@@ -123,6 +136,20 @@ struct Workspace {
     if (method == DbiasMethod::kRows) list.push_back(part(layout.ds_rows, rows * 4));
     if (spec.sink_sum) list.push_back(part(layout.dsink_rows, rows * 4));
     if (mask_bytes() > 0) list.push_back(part(layout.mask, mask_bytes()));
+    if (spec.gather_keys) {
+      const auto selection = launch::key_selection_layout(p, codegen::Pass::kBackward);
+      const auto add = [&](std::int64_t offset, std::int64_t bytes) {
+        list.push_back(part(layout.selection + static_cast<std::size_t>(offset), bytes));
+      };
+      for (const std::int64_t k : {selection.k, selection.dk})
+        add(k, selected_rows() * head_dim * 2);
+      for (const std::int64_t v : {selection.v, selection.dv}) {
+        add(v, selected_rows() * head_dim_v * 2);
+      }
+      add(selection.selected, selected_rows() * 4);
+      add(selection.key_numbers, p.batch * 4);
+    }
+    if (spec.operand_ranges) list.push_back(part(layout.operand_ranges, range_bytes()));
     if (spec.adds_dq()) {
       list.push_back(part(layout.dq_sum, rows * head_dim * 4));
     } else if (spec.owns_kv_head()) {

@@ -90,6 +90,20 @@ TEST_CASE("operands keep their places beside lists") {
   CHECK(line.find(R"("blocks":"random:0.25/64x32/bh")") != std::string::npos);
 }
 
+TEST_CASE("an operand of the caller's is no list, whatever the expression's first call had") {
+  make_problem(call());  // interns "b0[b, h, i // 64, j // 32]" over lists
+  attnjit::Operand own{.name = "own", .rank = 4, .tensor = lists({4, 32, 2, 6})};
+  own.tensor.dtype = DType::kBool;
+  ForwardArgs args = call();
+  args.operands = {&own, 1};
+  args.keep = expr::expression("own[b, h, i // 64, j // 32]");
+  const Problem p = make_problem(args);
+  CHECK(p.keep.text() ==
+        "keep b0[b, h, i // 64, j // 32] && b1[b, h, i // 64, j // 32]; bool, bool");
+  CHECK(p.keep_operands[0].argument == ExpressionOperand::kListedBlocks);
+  CHECK(p.keep_operands[1].argument == 0);
+}
+
 TEST_CASE("lists make a shape and a family of their own") {
   const ForwardArgs plain = test::forward_args(), listed = call();
   CHECK_FALSE(same_shape(plain, listed));

@@ -43,6 +43,7 @@ static void check_layout(void) {
   CHECK(offsetof(attnjit_forward_args, bias_cycle) == 544);
   CHECK(offsetof(attnjit_forward_args, row_offset) == 584);
   CHECK(offsetof(attnjit_forward_args, blocks) == 600);
+  CHECK(offsetof(attnjit_forward_args, key_indices) == 608);
   CHECK(sizeof(attnjit_block_lists) == 208);
   CHECK(sizeof(attnjit_prepared_mask) == 48);
   CHECK(sizeof(attnjit_prepare_mask_args) == 104);

@@ -24,6 +24,7 @@ TEST_CASE("dtypes and diagonals have one number in both APIs") {
   CHECK(static_cast<int>(DType::kFloat32) == ATTNJIT_FLOAT32);
   CHECK(static_cast<int>(DType::kBool) == ATTNJIT_BOOL);
   CHECK(static_cast<int>(DType::kInt32) == ATTNJIT_INT32);
+  CHECK(static_cast<int>(DType::kInt64) == ATTNJIT_INT64);
   CHECK(static_cast<int>(Diagonal::kUnspecified) == ATTNJIT_DIAGONAL_UNSPECIFIED);
   CHECK(static_cast<int>(Diagonal::kTopLeft) == ATTNJIT_DIAGONAL_TOP_LEFT);
   CHECK(static_cast<int>(Diagonal::kBottomRight) == ATTNJIT_DIAGONAL_BOTTOM_RIGHT);

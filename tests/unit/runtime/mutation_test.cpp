@@ -22,7 +22,7 @@ namespace {
 
 // Starting points that have different features.
 std::vector<ForwardArgs> bases() {
-  std::vector<ForwardArgs> list(8, test::forward_args());
+  std::vector<ForwardArgs> list(9, test::forward_args());
   list[1].mask = test::mask(list[1], "bgqk");
   list[1].causal = true;
   list[1].diagonal = Diagonal::kBottomRight;
@@ -53,10 +53,13 @@ std::vector<ForwardArgs> bases() {
                     .full_indices = lists(43, {4, 8, 2, 3}),
                     .full_counts = lists(44, {4, 8, 2, 1}),
                     .num_kv_blocks = 0};
+  list[8].key_indices = lists(45, {4, 8, 1, 40});
+  list[8].mask = test::mask(list[8], "bgqk");
+  list[8].seqlens_kv = fake_address<std::int32_t>(8);
   return list;
 }
 
-// Of the fields of lists of blocks, beside those of all calls.
+// Of the fields of lists of blocks and of key indices, beside those of all calls.
 std::vector<test::Mutation> all_mutations() {
   std::vector<test::Mutation> list = mutations();
   for (const auto& [name, tensor] : {std::pair{"blocks.indices", &BlockLists::indices},
@@ -65,6 +68,8 @@ std::vector<test::Mutation> all_mutations() {
       return a.blocks ? &((*a.blocks).*tensor) : nullptr;
     });
   }
+  test::add_tensor(list, "key_indices",
+                   [](ForwardArgs& a) { return a.key_indices ? &*a.key_indices : nullptr; });
   list.push_back({"blocks.block_q", [](ForwardArgs& a) {
                     if (a.blocks) a.blocks->block_q = 127;
                   }});
@@ -76,7 +81,12 @@ std::vector<test::Mutation> all_mutations() {
 
 // Values that hold the address of `field` and nothing else.
 std::set<std::string> addresses_of(const std::string& field) {
-  if (field == "mask.data") return {"row_mask", "mask_from"};
+  if (field == "mask.data") return {"row_mask", "mask_from", "keep"};
+  if (field == "k.data" || field == "v.data") {
+    const std::string name = field.substr(0, 1);
+    return {name, "gathered " + name, "map of " + name, "map of " + name + "_tail"};
+  }
+  if (field == "seqlens_kv") return {field, "gathered lengths"};
   if (field.starts_with("blocks.")) return {field.substr(0, field.rfind('.'))};
   if (field.ends_with(".data")) {
     const std::string name = field.substr(0, field.find('.'));
@@ -121,8 +131,9 @@ TEST_CASE("what the problem does not say changes nothing but addresses") {
   // Each field matters somewhere, or the case above says nothing about it.
   for (const auto& [field, change] : all_mutations()) {
     CAPTURE(field);
-    // The last axis has stride 1 in q, k, v and out, and counts of lists have none.
-    const bool fixed = field == "blocks.counts.strides[3]" ||
+    // The last axis has stride 1 in q, k, v and out, and counts of lists have none; key indices have
+    // no rows.
+    const bool fixed = field == "blocks.counts.strides[3]" || field == "key_indices.strides[2]" ||
                        (field.ends_with("strides[3]") && field[0] != 'm' && field[0] != 'b');
     CHECK((told.contains(field) || fixed || refused.contains(field)));
   }
