@@ -57,7 +57,7 @@ endfunction()
 function(attnjit_room name)
   cmake_parse_arguments(ROOM "" "" "DEPENDS;SOURCES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/${name}/*.cpp)
-  add_library(attnjit_${name} STATIC ${sources} ${ROOM_SOURCES})
+  add_library(attnjit_${name} STATIC EXCLUDE_FROM_ALL ${sources} ${ROOM_SOURCES})
   target_include_directories(attnjit_${name} PUBLIC
     ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src
     ${CMAKE_CURRENT_SOURCE_DIR}/templates)
