@@ -55,10 +55,10 @@ enum {
    feature) for q, k, v and out, and (batch, head, query, key) for mask and bias. Strides count
    elements. This struct never grows. */
 typedef struct attnjit_tensor {
-  void* data;
-  int32_t dtype;
-  int64_t shape[4];
-  int64_t strides[4];
+  void* data;         /* the first element, in device memory */
+  int32_t dtype;      /* ATTNJIT_FLOAT16, ... */
+  int64_t shape[4];   /* sizes of the axes */
+  int64_t strides[4]; /* elements from one index of an axis to the next */
 } attnjit_tensor;
 
 /* A mask as attnjit_prepare_mask() has written it into memory of the caller's. It serves calls of
@@ -91,7 +91,7 @@ typedef struct attnjit_block_lists {
   /* Both null, or further lists of blocks inside which the keep expression is not looked at. The n
      of their indices may differ. */
   const attnjit_tensor* full_indices;
-  const attnjit_tensor* full_counts;
+  const attnjit_tensor* full_counts; /* entries in use of each of those lists */
   /* Blocks of keys; keys past them are dropped. 0: ceil(Lk / block_kv), which of packed sequences
      counts the keys of all; other numbers are for packed sequences. */
   int64_t num_kv_blocks;
@@ -133,8 +133,8 @@ typedef struct attnjit_forward_args {
      max rows|1, max keys|1] or [1, Hq|Hkv|1, 1, Tk], where num_sequences % n == 0. Pages stay as
      they are. */
   const int32_t* cu_seqlens_q;
-  const int32_t* cu_seqlens_kv;
-  int64_t num_sequences; /* 0 unless sequences are packed */
+  const int32_t* cu_seqlens_kv; /* of the keys, as cu_seqlens_q */
+  int64_t num_sequences;        /* 0 unless sequences are packed */
   /* Null or [B|1, Hq, 1, 1], fp32: -slope * |i + off - j| is added to the scores beside the bias.
      The diagonal must be named if Lq != Lk, lengths are given or sequences are packed. */
   const attnjit_tensor* alibi_slopes;
@@ -161,17 +161,17 @@ typedef struct attnjit_forward_args {
   int64_t mask_inner; /* 0: B / n, so that no plane comes again */
   int64_t mask_cycle; /* 0: n, so that element b has plane (b / inner) % n */
   int64_t bias_inner; /* as mask_inner, of the bias */
-  int64_t bias_cycle;
+  int64_t bias_cycle; /* as mask_cycle, of the bias */
   /* Null, or a float in place of the scaled score s, before softcap, bias and slopes; null, or a
      bool that is true where a row keeps a key, beside mask, band and lengths. */
   const attnjit_expression* score;
-  const attnjit_expression* keep;
+  const attnjit_expression* keep;  /* the bool */
   const attnjit_operand* operands; /* that the expressions name; each of them reads some */
   int64_t num_operands;            /* at most 16 */
   /* The place of q's and k's rows in a whole of which they are a part, as expressions count them:
      added to i and to j, and off to match; -2^29 to 2^29. */
   int64_t row_offset;
-  int64_t key_offset;
+  int64_t key_offset;                /* of the keys, as row_offset */
   const attnjit_block_lists* blocks; /* null, or pairs of blocks in no list are dropped */
   /* Null, or [B|1, Hkv|1, 1, W], int32 or int64: the keys that all rows of a kv head may see,
      by their numbers, in any order. Others are not read, and their dk and dv are 0. A key that is
@@ -239,7 +239,7 @@ typedef struct attnjit_context_options {
      thread. It must not throw. It may call the context and wait for threads that do; a line that it
      causes on its own thread is dropped. */
   void (*log)(void* log_data, const char* message);
-  void* log_data;
+  void* log_data; /* the first argument of `log` */
 } attnjit_context_options;
 
 /* What a context did so far. */

@@ -22,7 +22,7 @@ struct BlockLists {
   Tensor counts;  ///< [B|1, Hq|Hkv|1, row blocks, 1], kInt32: entries of each list in use
   /// Further lists, both or none, of blocks inside which the call's keep expression is not looked
   /// at. The n of its indices may differ, the other sizes may not.
-  std::optional<Tensor> full_indices, full_counts;
+  std::optional<Tensor> full_indices, full_counts;  ///< as indices, and as counts
   /// Blocks of keys; keys past them are dropped. 0: ceil(Lk / block_kv), which of packed sequences
   /// counts the keys of all; other numbers are for packed sequences.
   std::int64_t num_kv_blocks = 0;

@@ -66,6 +66,7 @@ class ATTNJIT_EXPORT Context {
  public:
   /// Reads the environment. Loads neither libcuda nor NVRTC. Throws Error(kInvalidEnvironment).
   Context();
+  /// As Context(), with settings that take the place of variables of the environment.
   explicit Context(const ContextOptions& options);
   ~Context();
   Context(const Context&) = delete;
@@ -123,8 +124,9 @@ class ATTNJIT_EXPORT Context {
   /// current context's device, or else of an H200. Reads no tensor, and of addresses whether they
   /// are null and how they are aligned. Throws Error as forward() does of a call that is none.
   std::string explain(const ForwardArgs& args);
-  std::string explain(const BackwardArgs& args);
+  std::string explain(const BackwardArgs& args);  ///< the same of a backward
 
+  /// What this context did so far; may be asked while other threads call.
   Counters counters() const;
 
  private:

@@ -22,7 +22,9 @@ enum class ErrorKind {
 /// The only exception that attnjit throws on purpose. what() names what, where and what to do.
 class ATTNJIT_EXPORT Error : public std::runtime_error {
  public:
+  /// An error of `kind` whose what() is `message`.
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  /// What went wrong, as far as a caller can act on it.
   ErrorKind kind() const noexcept { return kind_; }
 
  private:

@@ -16,13 +16,14 @@ namespace attnjit::inline ATTNJIT_CPP_VERSION {
 class Expression {
  public:
   Expression() = default;
-  explicit operator bool() const { return text_ != nullptr; }
+  explicit operator bool() const { return text_ != nullptr; }  ///< false where it is absent
   /// Empty where it is absent.
   std::string_view text() const { return text_ == nullptr ? std::string_view() : *text_; }
-  bool operator==(const Expression&) const = default;
+  bool operator==(const Expression&) const = default;  ///< compares texts, by one pointer
 
-  /// The expression as one pointer, for interfaces in C, and back.
+  /// The expression as one pointer, for interfaces in C.
   const void* handle() const { return text_; }
+  /// The expression of a pointer that handle() gave.
   static Expression from_handle(const void* handle) {
     return Expression(static_cast<const std::string*>(handle));
   }

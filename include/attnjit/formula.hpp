@@ -23,8 +23,10 @@ namespace attnjit::inline ATTNJIT_CPP_VERSION::formula {
 /// A part of an expression.
 class Term {
  public:
+  /// The literal true or false.
   template <std::same_as<bool> T>
   Term(T value) : text_(value ? "true" : "false") {}
+  /// An int literal.
   template <std::integral T>
   requires(!std::same_as<T, bool>) Term(T value) : text_(int_text(value)) {}
   /// Rounded to fp32, as a literal of a text is.
@@ -33,8 +35,8 @@ class Term {
   /// A text of the language, which stands in brackets where it needs them.
   static Term of(std::string text) { return Term(std::move(text)); }
 
-  const std::string& text() const { return text_; }
-  operator std::string_view() const { return text_; }
+  const std::string& text() const { return text_; }    ///< in the language of expressions
+  operator std::string_view() const { return text_; }  ///< for Context::expression()
 
  private:
   explicit Term(std::string text) : text_(std::move(text)) {}
@@ -62,8 +64,10 @@ class Term {
 /// An operand, by its name: rel(h, j - i) is an element, gate() the value of one of rank 0.
 class Named {
  public:
+  /// The operand that the call names so.
   explicit Named(std::string name) : name_(std::move(name)) {}
 
+  /// An element, by an index per axis; without indices the value of an operand of rank 0.
   template <class... Indices>
   Term operator()(const Indices&... indices) const {
     std::string list;
@@ -76,9 +80,11 @@ class Named {
 };
 
 /// The scaled score, the indices and the numbers of a call.
+///@{
 inline const Term s = Term::of("s"), b = Term::of("b"), h = Term::of("h"), g = Term::of("g"),
                   i = Term::of("i"), j = Term::of("j"), off = Term::of("off"), Lq = Term::of("Lq"),
                   Lk = Term::of("Lk");
+///@}
 
 namespace detail {
 inline Term infix(const Term& x, const char* op, const Term& y) {
@@ -92,6 +98,8 @@ inline Term call(const char* function, const Term& x, const Term& y) {
 }
 }  // namespace detail
 
+/// The operation of this name in the language, whose types and rules hold.
+///@{
 inline Term operator-(const Term& x) { return Term::of("(-" + x.text() + ")"); }
 inline Term operator!(const Term& x) { return Term::of("(!" + x.text() + ")"); }
 inline Term operator+(const Term& x, const Term& y) { return detail::infix(x, "+", y); }
@@ -112,6 +120,7 @@ inline Term operator>(const Term& x, const Term& y) { return detail::infix(x, ">
 inline Term operator>=(const Term& x, const Term& y) { return detail::infix(x, ">=", y); }
 inline Term operator&&(const Term& x, const Term& y) { return detail::infix(x, "&&", y); }
 inline Term operator||(const Term& x, const Term& y) { return detail::infix(x, "||", y); }
+///@}
 
 /// x // y, the quotient of ints rounded down.
 inline Term floor_divide(const Term& x, const Term& y) { return detail::infix(x, "//", y); }
@@ -119,6 +128,8 @@ inline Term floor_divide(const Term& x, const Term& y) { return detail::infix(x,
 inline Term select(const Term& condition, const Term& x, const Term& y) {
   return Term::of("(" + condition.text() + " ? " + x.text() + " : " + y.text() + ")");
 }
+/// The function of this name in the language; to_float and to_int are its float and int.
+///@{
 inline Term clamp(const Term& x, const Term& low, const Term& high) {
   return Term::of("clamp(" + x.text() + ", " + low.text() + ", " + high.text() + ")");
 }
@@ -133,5 +144,6 @@ inline Term sqrt(const Term& x) { return detail::call("sqrt", x); }
 inline Term floor(const Term& x) { return detail::call("floor", x); }
 inline Term to_float(const Term& x) { return detail::call("float", x); }
 inline Term to_int(const Term& x) { return detail::call("int", x); }
+///@}
 
 }  // namespace attnjit::inline ATTNJIT_CPP_VERSION::formula

@@ -16,8 +16,8 @@ enum class Diagonal : std::int32_t { kUnspecified = 0, kTopLeft = 1, kBottomRigh
 
 /// Keys that query i may see: i + off - left <= j <= i + off + right, inclusive; -1 = open.
 struct Window {
-  std::int64_t left = -1;
-  std::int64_t right = -1;
+  std::int64_t left = -1;   ///< keys before i + off
+  std::int64_t right = -1;  ///< keys after i + off
 };
 
 /// The order in which batch elements have the n planes over the batch of a mask or bias, where n is
@@ -34,12 +34,12 @@ struct ScoreOptions {
   std::optional<float> scale;    ///< default 1 / sqrt(D); any finite value
   std::optional<float> softcap;  ///< c of c tanh(scale * q k^T / c), before the bias; 0 = none
   bool causal = false;           ///< j <= i + off
-  Window window;
-  Diagonal diagonal = Diagonal::kUnspecified;
-  std::int64_t diagonal_offset = 0;  ///< added to off; -2^29 to 2^29
+  Window window;                 ///< open on both sides by default
+  Diagonal diagonal = Diagonal::kUnspecified;  ///< of `causal`, `window` and slopes
+  std::int64_t diagonal_offset = 0;            ///< added to off; -2^29 to 2^29
   /// The place of q's and k's rows in a whole of which they are a part, as expressions count them:
   /// added to i and to j, and off to match; -2^29 to 2^29. Nothing else depends on them.
-  std::int64_t row_offset = 0, key_offset = 0;
+  std::int64_t row_offset = 0, key_offset = 0;  ///< of rows, and of keys
 };
 
 /// One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v.
@@ -66,8 +66,8 @@ struct ForwardArgs : ScoreOptions {
   /// k, v and out is then 1, lse and row_max are [1, Hq, Tq], and mask and bias are [n, Hq|Hkv|1,
   /// max rows|1, max keys|1] or [1, Hq|Hkv|1, 1, Tk]. Pages stay as they are.
   const std::int32_t* cu_seqlens_q = nullptr;
-  const std::int32_t* cu_seqlens_kv = nullptr;
-  std::int64_t num_sequences = 0;  ///< B of packed sequences; else 0
+  const std::int32_t* cu_seqlens_kv = nullptr;  ///< of the keys, as cu_seqlens_q
+  std::int64_t num_sequences = 0;               ///< B of packed sequences; else 0
   /// Paged keys, of a forward: k and v are [pages, Hkv, page size, D or Dv], with any strides but
   /// the last, and key j of batch element or packed sequence b is row j % page size of page
   /// block_table[b][j / page size], [B, max_pages] on the device. Lk is max_pages * page size,
@@ -84,7 +84,7 @@ struct ForwardArgs : ScoreOptions {
   PlaneOrder bias_order;  ///< of the bias, and of a dbias with as many planes
   /// A float in place of the scaled score `s`, before softcap, bias and slopes, and a bool that is
   /// true where a row keeps a key, beside mask, band and lengths: docs/reference/expressions.md.
-  Expression score, keep;
+  Expression score, keep;             ///< a float, and a bool
   std::span<const Operand> operands;  ///< that the expressions name; each of them reads some
   std::optional<BlockLists> blocks;   ///< pairs of other blocks are dropped
   /// [B|1, Hkv|1, 1, W], kInt32 or kInt64, any strides: the keys that all rows of a kv head may

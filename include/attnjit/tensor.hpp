@@ -39,10 +39,10 @@ constexpr std::int64_t element_size(DType dtype) noexcept {
 /// for mask and bias. Strides count elements, may be any 64-bit value and may be zero on an axis
 /// that is only read.
 struct Tensor {
-  void* data = nullptr;
-  DType dtype = DType::kBFloat16;
-  std::array<std::int64_t, 4> shape{};
-  std::array<std::int64_t, 4> strides{};
+  void* data = nullptr;                   ///< the first element, in device memory
+  DType dtype = DType::kBFloat16;         ///< of the elements
+  std::array<std::int64_t, 4> shape{};    ///< sizes of the axes
+  std::array<std::int64_t, 4> strides{};  ///< elements from one index of an axis to the next
 
   /// A dense tensor whose last axis is contiguous and whose memory order equals its axis order.
   static constexpr Tensor contiguous(void* data, DType dtype, std::array<std::int64_t, 4> shape) {
