@@ -15,6 +15,7 @@ import sys
 
 import command_line
 import python_api
+from snippets import notebook_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
@@ -30,6 +31,7 @@ SOURCES = {
 }
 # Pages that outweigh others in a search: for a message, the one that says what to do.
 BOOST = {pathlib.Path("docs/guide/troubleshooting.md"): 10}
+NOTEBOOKS = pathlib.Path("docs/notebooks")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
@@ -90,9 +92,14 @@ def copy_of(page: pathlib.Path, target: pathlib.Path) -> str:
     """The text of a page, with links to what shows the files in the site; adds those."""
     text = (ROOT / page).read_text()
     settings = f"---\nsearch:\n  boost: {BOOST[page]}\n---\n\n" if page in BOOST else ""
-    return settings + outside_code(
+    text = settings + outside_code(
         text, lambda part: LINK.sub(lambda match: linked(page, match, target), part)
     )
+    if page.parent == NOTEBOOKS:
+        name = page.with_suffix(".ipynb").name
+        (target / NOTEBOOKS / name).write_text(notebook_of(text))
+        text += f"\n[This page as a Jupyter notebook]({name})\n"
+    return text
 
 
 def write_pages(target: pathlib.Path) -> None:
