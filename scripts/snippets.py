@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 
+SIZES = re.compile(r"<!-- on a CPU: (.*) -->\n\n```python\n\Z")
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -19,6 +20,14 @@ class Block:
 def blocks_of(text: str) -> list[Block]:
     """The fenced blocks of a page, in order."""
     return [Block(m[1], m[2], text.count("\n", 0, m.start(2)) + 1, m.span(2)) for m in FENCE.finditer(text)]
+
+
+def small_on_cpu(text: str, block: Block) -> str:
+    """A block of Python for a machine without a GPU: on CPU tensors, and with the sizes of the comment ahead of it,
+    <!-- on a CPU: NAMES = NUMBERS -->, in the place of its first line."""
+    code = block.code.replace('"cuda"', '"cpu"')
+    sizes = SIZES.search(text[: block.span[0]])
+    return f"{sizes[1]}\n{code.partition(chr(10))[2]}" if sizes else code
 
 
 def notebook_of(text: str) -> str:
