@@ -18,7 +18,7 @@ def verbs_of(text: str) -> list[str]:
 
 
 def cell(text: str) -> str:
-    return re.sub(r"([\\|<*_\[\]])", r"\\\1", text)
+    return re.sub(r"([\\|*_\[\]])", r"\\\1", text).replace("<", "&lt;")
 
 
 def table(block: str) -> str:

@@ -43,7 +43,7 @@ def prose(text: str) -> str:
     """Markdown of a docstring's text: signs of Markdown stand for themselves, pages of docs/ become links."""
     parts = re.split(r"(``[^`]*``|`[^`]*`)", text)
     for i in range(0, len(parts), 2):
-        parts[i] = re.sub(r"([\\*_<\[\]|])", r"\\\1", parts[i])
+        parts[i] = re.sub(r"([\\*_\[\]|])", r"\\\1", parts[i]).replace("<", "&lt;")
         parts[i] = re.sub(r"docs/[\w/-]+\.md", lambda match: f"[{match[0]}](../{match[0]})", parts[i])
     return "".join(parts)
 
