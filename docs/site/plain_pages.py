@@ -13,11 +13,18 @@ SETTINGS = re.compile(r"\A---\n.*?\n---\n\n", re.DOTALL)
 TITLE = re.compile(r"^# +(.*)$", re.MULTILINE)
 
 
-def pages_of(nav: list | str) -> list[str]:
-    """The Markdown pages of a part of the navigation, in order."""
-    if isinstance(nav, str):
-        return [nav] if nav.endswith(".md") else []
-    return [page for entry in nav for value in entry.values() for page in pages_of(value)]
+def entries_of(nav: list) -> list[tuple[str, str]]:
+    """(title, page) of all pages of a part of the navigation, in order."""
+    named = [pair for entry in nav for pair in entry.items()]
+    return [
+        page
+        for title, value in named
+        for page in ([(title, value)] if isinstance(value, str) else entries_of(value))
+    ]
+
+
+def title_of(page: pathlib.Path, otherwise: str) -> str:
+    return TITLE.search(page.read_text())[1] if page.suffix == ".md" else otherwise
 
 
 def main() -> None:
@@ -30,11 +37,9 @@ def main() -> None:
     lines = [f"# {config['site_name']}", "", f"> {config['site_description']}"]
     for part in config["nav"]:
         for title, nav in part.items():
+            pages = entries_of([{title: nav}])
             lines += ["", f"## {title}", ""]
-            lines += [
-                f"- [{TITLE.search((site / 'pages' / page).read_text())[1]}]({page})"
-                for page in pages_of(nav)
-            ]
+            lines += [f"- [{title_of(site / 'pages' / page, name)}]({page})" for name, page in pages]
     (site / "html/llms.txt").write_text("\n".join(lines) + "\n")
 
 
