@@ -1,5 +1,6 @@
 # attnjit.h as doxygen reads it: comments ahead of a declaration document it, those behind one on its line as well; what
-# all structs have gets the same words.
+# all structs have gets the same words. What opens the file is not of its first type.
+1,/\*\//b
 s/\bATTNJIT_EXPORT //
 s/size_t struct_size;/size_t struct_size; \/**< sizeof(this struct), which its _INIT macro sets *\//
 s/^( *)\/\*( |$)/\1\/** /
