@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <regex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cache/directory.hpp"
@@ -24,14 +24,30 @@ std::string name_of(const StoredFile& file, base::FileTime now) {
   return fmt::format("{:011}.{}.{}.{}.atk", seconds, file.arch, file.key, file.compiler_tag);
 }
 
+constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz_";  // of names
+
+/// Whether name_of() may have made `name`.
+bool is_name_of(std::string_view name) {
+  // Takes a part of the name and the dot behind it; a part of no given size has one character or
+  // more.
+  const auto takes = [&name](std::size_t letters, std::size_t size) {
+    const std::string_view part = name.substr(0, name.find('.'));
+    name.remove_prefix(std::min(part.size() + 1, name.size()));
+    return (size == 0 ? !part.empty() : part.size() == size) &&
+           part.find_first_not_of(kLetters.substr(0, letters)) == part.npos;
+  };
+  constexpr std::size_t kDecimal = 10, kHex = 16;
+  return takes(kDecimal, 11) && takes(kLetters.size(), 0) && takes(kHex, 64) && takes(kHex, 8) &&
+         name == "atk";
+}
+
 /// Keeps the last `count` of the names that name_of() makes, in the order of their times.
 void keep_last(int directory, std::size_t count) {
-  const std::regex form(R"([0-9]{11}\.[a-z0-9_]+\.[0-9a-f]{64}\.[0-9a-f]{8}\.atk)");
   const std::unique_ptr<DIR, int (*)(DIR*)> names(
       ::fdopendir(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), ::closedir);
   std::vector<std::string> held;
   while (const dirent* const each = names ? ::readdir(names.get()) : nullptr) {
-    if (std::regex_match(each->d_name, form)) held.emplace_back(each->d_name);
+    if (is_name_of(each->d_name)) held.emplace_back(each->d_name);
   }
   std::ranges::sort(held);
   for (std::size_t i = 0; i + count < held.size(); ++i) ::unlinkat(directory, held[i].c_str(), 0);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <regex>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -32,22 +32,46 @@ Place place_of(int line, const std::string& source, const codegen::TemplateSet& 
   return place;
 }
 
+/// The compiler's message of an error.
+struct Message {
+  int line = 0;
+  std::string what;
+};
+
+// The first one of `log`: "kernel.cpp:LINE:COLUMN: error: WHAT", or "fatal error".
+std::optional<Message> first_error(const std::string& log) {
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t end = line.find("error: ");
+    if (end == line.npos) continue;
+    std::istringstream place(line.substr(0, end));
+    Message message{.what = line.substr(line.find(' ', end) + 1)};
+    std::string file;
+    if (std::getline(place, file, ':') && place >> message.line) return message;
+  }
+  return std::nullopt;
+}
+
+// The primitive that `what` says is missing; empty if it says something else. g++ writes "'NAME' is
+// not a member of 'attnjit::kernel::ptx'", clang++ "no member named 'NAME' in namespace
+// 'attnjit::kernel::ptx'".
+std::string missing_primitive(const std::string& what) {
+  std::istringstream parts(what);
+  std::string before, name, between, scope;
+  for (std::string* part : {&before, &name, &between, &scope}) std::getline(parts, *part, '\'');
+  const bool is_missing = between == " is not a member of " || between == " in namespace ";
+  return is_missing && scope.ends_with("ptx") ? name : "";
+}
+
 }  // namespace
 
 std::string diagnose(const std::string& log, const std::string& source,
                      const codegen::TemplateSet& templates) {
-  static const std::regex kError(R"(:(\d+):\d+: (?:fatal )?error: ([^\n]*))");
-  static const std::regex kMissing(
-      R"('(\w+)' is not a member of '[\w:]*ptx'|no member named '(\w+)' in namespace '[\w:]*ptx')");
-  std::smatch error;
-  if (!std::regex_search(log, error, kError)) return log;
-  const Place place = place_of(std::stoi(error[1]), source, templates);
-  const std::string what = error[2];
-  std::smatch missing;
-  if (!std::regex_search(what, missing, kMissing)) {
-    return fmt::format("{} in {}: \"{}\"", what, place.file, place.text);
-  }
-  const std::string name = missing[1].matched ? missing[1] : missing[2];
+  const auto error = first_error(log);
+  if (!error) return log;
+  const Place place = place_of(error->line, source, templates);
+  const std::string name = missing_primitive(error->what);
+  if (name.empty()) return fmt::format("{} in {}: \"{}\"", error->what, place.file, place.text);
   return fmt::format(
       "the CPU executor has no primitive ptx::{}, which {} calls: \"{}\"; "
       "docs/internals/executor.md tells how to add it",
