@@ -1,5 +1,5 @@
 #pragma once
-#include <utility>
+#include <initializer_list>  // which loops over {a, b} need
 
 #include "attnjit/executor/services.h"
 
@@ -15,7 +15,7 @@
 #define ATTNJIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Functions of CUDA that kernels call. They and the compiler's builtins stand in for <cmath>,
-// <atomic> and <thread>, which took half of the time that a kernel takes to compile.
+// <atomic>, <thread> and <utility>, which took half of the time that a kernel takes to compile.
 extern "C" {
 float fabsf(float) noexcept;
 float fmaf(float, float, float) noexcept;
@@ -26,15 +26,15 @@ namespace attnjit::kernel::ptx {
 
 inline const executor::Services* services = nullptr;  // of the process that loads this kernel
 
-// Calls `kernel` with its parameters, which `values` points at one by one.
-template <class... Parameters, std::size_t... kIndex>
-inline void call(void (*kernel)(Parameters...), void* const* values,
-                 std::index_sequence<kIndex...>) {
-  kernel(*static_cast<const Parameters*>(values[kIndex])...);
-}
+template <class... Parameters>
+struct Call {
+  Call(void (*kernel)(Parameters...), const Parameters&... values) { kernel(values...); }
+};
+// Calls `kernel` with its parameters, which `values` points at one by one. Those in braces are
+// evaluated from left to right.
 template <class... Parameters>
 inline void call(void (*kernel)(Parameters...), void* const* values) {
-  call(kernel, values, std::index_sequence_for<Parameters...>());
+  Call<Parameters...>{kernel, *static_cast<const Parameters*>(*values++)...};
 }
 
 }  // namespace attnjit::kernel::ptx
