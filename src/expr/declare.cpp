@@ -1,17 +1,10 @@
 #include "expr/declare.hpp"
 
-#include <fmt/format.h>
-
-#include "attnjit/error.hpp"
 #include "expr/make.hpp"
+#include "expr/reject.hpp"
 
 namespace attnjit::expr {
 namespace {
-
-template <class... Args>
-[[noreturn]] void reject(fmt::format_string<Args...> text, Args&&... args) {
-  throw Error(ErrorKind::kInvalidProblem, fmt::format(text, std::forward<Args>(args)...));
-}
 
 Type type_of(const attnjit::Operand& operand) {
   switch (operand.tensor.dtype) {

@@ -11,16 +11,12 @@
 #include "base/printable.hpp"
 #include "expr/arithmetic.hpp"
 #include "expr/operations.hpp"
+#include "expr/reject.hpp"
 
 namespace attnjit::expr {
 namespace {
 
 constexpr std::size_t kMaxName = 64;  // messages and tables stay readable
-
-template <class... Args>
-[[noreturn]] void reject(fmt::format_string<Args...> text, Args&&... args) {
-  throw Error(ErrorKind::kInvalidProblem, fmt::format(text, std::forward<Args>(args)...));
-}
 
 // "the left side of &&", "argument 2 of clamp".
 std::string argument(Op op, std::size_t place) {

@@ -150,17 +150,18 @@ codegen::BackwardTunables config_within(const Paths& paths, const problem::Backw
   return config;
 }
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_path(const std::string& why) {
   throw Error(ErrorKind::kUnsupported, fmt::format("path {}; use path auto or path mma", why));
 }
 
 // That rule, or why configuration 0 takes another path where `what` serves the problem.
 template <class PlanKey>
 [[noreturn]] void refuse_single_tile(const PlanKey& key) {
-  refuse(codegen::why_no_single_tile(key.family)
-             .value_or("single_tile is for planes of 17 to 64 rows and keys, heads of up to 64 "
-                       "columns that share no keys, and for many longer ones that "
-                       "configs/defaults names"));
+  refuse_path(
+      codegen::why_no_single_tile(key.family)
+          .value_or("single_tile is for planes of 17 to 64 rows and keys, heads of up to 64 "
+                    "columns that share no keys, and for many longer ones that "
+                    "configs/defaults names"));
 }
 
 }  // namespace
@@ -182,8 +183,8 @@ codegen::ForwardTunables config_zero_on(codegen::Path path, const problem::PlanK
   const codegen::ForwardTunables config = config_within(paths, key, arch, built_in_defaults());
   if (config.path == path) return config;
   if (path == codegen::Path::kSingleTile) refuse_single_tile(key);
-  if (path == codegen::Path::kSharedBias) refuse("shared_bias is for backwards");
-  refuse(why_mma(key, arch));
+  if (path == codegen::Path::kSharedBias) refuse_path("shared_bias is for backwards");
+  refuse_path(why_mma(key, arch));
 }
 
 codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::BackwardPlanKey& key,
@@ -192,14 +193,15 @@ codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::Back
                     .single_tile = path == codegen::Path::kSingleTile,
                     .shared_bias = path == codegen::Path::kSharedBias};
   if (paths.wgmma) {
-    if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse(*rule);
+    if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse_path(*rule);
   }
   const codegen::BackwardTunables config = config_within(paths, key, arch, built_in_defaults());
   if (paths.single_tile && config.dkv.path != path) refuse_single_tile(key);
   if (paths.shared_bias && config.dkv.path != path) {
-    refuse(codegen::why_no_shared_bias(key.family)
-               .value_or("shared_bias is for 209 to 768 rows and keys of many planes, and for head "
-                         "dimensions that configs/defaults names"));
+    refuse_path(
+        codegen::why_no_shared_bias(key.family)
+            .value_or("shared_bias is for 209 to 768 rows and keys of many planes, and for head "
+                      "dimensions that configs/defaults names"));
   }
   return config;
 }

@@ -20,7 +20,7 @@ using base::Json;
 constexpr int kSpaceSchema = 3;
 constexpr int kLeastBlock = 64;  // rows or keys: always tried
 
-[[noreturn]] void refuse(std::string_view reason) {
+[[noreturn]] void refuse_space(std::string_view reason) {
   throw Error(ErrorKind::kInvalidEnvironment, fmt::format("search space: {}", reason));
 }
 
@@ -108,9 +108,9 @@ BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
     groups.push_back(std::move(group));
   }
 } catch (const Json::exception& error) {
-  refuse(error.what());
+  refuse_space(error.what());
 } catch (const Error& error) {
-  refuse(error.what());
+  refuse_space(error.what());
 }
 
 template <class PlanKey>

@@ -13,7 +13,7 @@ namespace {
 
 using base::Json;
 
-constexpr std::string_view kBegin = R"(<!DOCTYPE html>
+constexpr std::string_view kBenchBegin = R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>attnjit bench</title><style>
 body { font: 14px/1.4 sans-serif; margin: 2em; color: #222; background: #fff }
 table { border-collapse: collapse } td, th { padding: 1px 10px 1px 0; text-align: left }
@@ -55,7 +55,7 @@ std::string peer_cells(const std::vector<PeerTime>& times, double ms) {
 }  // namespace
 
 std::string bench_page(const Json& report, const PeerTimes& peers) {
-  std::string page(kBegin);
+  std::string page(kBenchBegin);
   page += fmt::format(
       "<p>{}, {}, library {} {}</p>\n", escaped(report["device"]["name"].get<std::string>()),
       escaped(report["date"].get<std::string>()), escaped(report["library"].get<std::string>()),

@@ -12,7 +12,7 @@
 namespace attnjit::cli {
 namespace {
 
-constexpr std::string_view kBegin = R"(<!DOCTYPE html>
+constexpr std::string_view kTuneBegin = R"(<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>attnjit tune</title><style>
 body { font: 14px/1.4 sans-serif; margin: 2em; color: #222; background: #fff }
 table { border-collapse: collapse } td, th { padding: 1px 10px 1px 0; text-align: left }
@@ -95,7 +95,7 @@ void add_problem(std::string& page, const TunedProblem& problem) {
 }  // namespace
 
 std::string tune_page(const TunePageHead& head, const std::vector<TunedProblem>& problems) {
-  std::string page(kBegin);
+  std::string page(kTuneBegin);
   add_head(page, head);
   for (const TunedProblem& problem : problems) add_problem(page, problem);
   page += "</body></html>\n";
