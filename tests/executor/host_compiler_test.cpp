@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "attnjit/error.hpp"
 #include "bench.hpp"
 #include "changed_templates.hpp"
 #include "executor/host_kernel.hpp"

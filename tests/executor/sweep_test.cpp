@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "attnjit/error.hpp"
 #include "base/parallel.hpp"
 #include "bench.hpp"
 #include "random_problem.hpp"
@@ -108,8 +109,8 @@ void sweep_backward(std::uint64_t first, std::uint64_t count) {
       });
 }
 
-TEST_CASE("24 problems") { sweep_forward(0, 24); }
-TEST_CASE("20 backward problems") { sweep_backward(0, 20); }
+TEST_CASE("16 problems") { sweep_forward(0, 16); }
+TEST_CASE("12 backward problems") { sweep_backward(0, 12); }
 TEST_CASE("300 problems") {
   sweep_forward(1000, 300);
   sweep_backward(1000, 300);

@@ -134,9 +134,9 @@ inline void expect_sound(GridJobs& jobs) {
   }
 }
 
-/// The plans of every eighth row, on the architectures of each.
-inline std::vector<GridPlan> every_eighth(std::vector<GridPlan> plans) {
-  std::erase_if(plans, [](const GridPlan& plan) { return plan.row % 8 != 1; });
+/// The plans of every twelfth row, on the architectures of each.
+inline std::vector<GridPlan> every_twelfth(std::vector<GridPlan> plans) {
+  std::erase_if(plans, [](const GridPlan& plan) { return plan.row % 12 != 1; });
   return plans;
 }
 
