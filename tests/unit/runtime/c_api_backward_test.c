@@ -38,7 +38,7 @@ static void check_arguments(attnjit_context* context) {
   args.forward = &forward;
   forward.struct_size = 0;
   CHECK(fails(attnjit_prepare_backward(context, &args), wrong,
-              "forward: struct_size is 0; expected 608"));
+              "forward: struct_size is 0; expected 616"));
   args.struct_size = offsetof(attnjit_backward_args, dbias) - 1;
   CHECK(fails(attnjit_prepare_backward(context, &args), wrong,
               "args: struct_size is 351; expected 376"));

@@ -23,7 +23,7 @@ static void check_layout(void) {
   /* What a program was compiled with must mean the same in every later version. */
   CHECK(sizeof(attnjit_tensor) == 80);
   CHECK(offsetof(attnjit_tensor, strides) == 48);
-  CHECK(sizeof(attnjit_forward_args) == 608);
+  CHECK(sizeof(attnjit_forward_args) == 616);
   CHECK(offsetof(attnjit_forward_args, mask) == 328);
   CHECK(offsetof(attnjit_forward_args, has_scale) == 368);
   CHECK(offsetof(attnjit_forward_args, window_left) == 392);
@@ -198,14 +198,14 @@ static void check_struct_size(attnjit_context* context) {
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.later = 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: byte 608 is set"));
+              "args: byte 616 is set"));
   /* One of version 0.1, which ends at its window. */
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap);
   larger.args.softcap = -1;
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap) - 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: struct_size is 407; expected 608"));
+              "args: struct_size is 407; expected 616"));
   larger.args.struct_size = (size_t)-1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
               "struct_size"));
