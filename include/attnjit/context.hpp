@@ -126,7 +126,7 @@ class ATTNJIT_EXPORT Context {
   std::string explain(const ForwardArgs& args);
   std::string explain(const BackwardArgs& args);  ///< the same of a backward
 
-  /// What this context did so far; may be asked while other threads call.
+  /// Counts of this context so far; may be asked for while other threads call.
   Counters counters() const;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace attnjit::inline ATTNJIT_CPP_VERSION {
 
-/// What went wrong, as far as a caller can act on it.
+/// The kind of a failure, as far as a caller can act on it.
 enum class ErrorKind {
   kInvalidProblem,      ///< a tensor or option breaks a rule of docs/reference/semantics.md
   kInvalidEnvironment,  ///< a variable or file holds a value outside its list
@@ -24,7 +24,7 @@ class ATTNJIT_EXPORT Error : public std::runtime_error {
  public:
   /// An error of `kind` whose what() is `message`.
   Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
-  /// What went wrong, as far as a caller can act on it.
+  /// The kind of a failure, as far as a caller can act on it.
   ErrorKind kind() const noexcept { return kind_; }
 
  private:

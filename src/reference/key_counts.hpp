@@ -6,7 +6,7 @@
 
 namespace attnjit::reference {
 
-/// How often each key of a call is selected.
+/// The number of times that each key of a call is selected.
 class KeyCounts {
  public:
   /// Of args.key_indices in host memory. Those of batch element b are those of first_batch + b.

@@ -59,7 +59,8 @@ class ScoreRule {
   bool keep(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
             std::uint8_t* keep) const;
 
-  /// How often a pair counts whose key is kept: as often as the key is selected, or once.
+  /// The number of times that a pair counts whose key is kept: once, or as often as the key is
+  /// selected.
   std::int64_t times(std::int64_t batch, std::int64_t head, std::int64_t key) const {
     return selected_ ? selected_->at(batch, head / group_, key) : 1;
   }
