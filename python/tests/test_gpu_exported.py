@@ -79,6 +79,8 @@ def calls_of_each_argument():
     attnjit.attention(q[:, :, :5], *pages, block_table=table, seqlens_kv=lengths, tail_mask=tail)
     lists, counts = (torch.tensor(n, dtype=torch.int32, device="cuda") for n in ([[[[1], [0]]]], [[[1, 1]]]))
     attnjit.attention(q, k, v, blocks=attnjit.BlockLists(lists, counts, (64, 64), lists, counts))
+    selected = torch.randint(-1, 90, (2, 2, 40), device="cuda")
+    attnjit.attention(q, k, v, key_indices=selected)
 
 
 @pytest.mark.skipif(not _schemas.LIBRARY.is_file(), reason="libattnjit_torch was not built")

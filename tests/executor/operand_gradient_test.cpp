@@ -69,9 +69,11 @@ TEST_CASE("gradients of operands: each form") {
   Bench bench;
   int turn = 0;
   for (const Said& said : kScores) {
+    const bool wgmma = turn++ % 2 == 0;
+    if (bench.leaves_out()) continue;
     const ProblemSpec spec = with(kSmall, said);
     CAPTURE(instance::describe(spec));
-    CHECK(report(bench, spec, turn++ % 2 == 0) == "");
+    CHECK(report(bench, spec, wgmma) == "");
   }
 }
 TEST_CASE("slow: gradients of operands: each form on each path and architecture") {

@@ -111,7 +111,7 @@ void sweep_backward(std::uint64_t first, std::uint64_t count) {
 
 TEST_CASE("16 problems") { sweep_forward(0, 16); }
 TEST_CASE("12 backward problems") { sweep_backward(0, 12); }
-TEST_CASE("300 problems") {
+TEST_CASE("slow: 300 problems of each pass") {
   sweep_forward(1000, 300);
   sweep_backward(1000, 300);
 }

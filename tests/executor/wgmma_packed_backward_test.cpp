@@ -22,8 +22,9 @@ class WgmmaPackedBackward {
   std::string run(const ProblemSpec& spec, const std::string& config) {
     return bench_.backward(spec, codegen::find_arch("sm_90a"), config);
   }
+  bool leaves_out() { return bench_.leaves_out(); }
   void expect_right(const ProblemSpec& spec, const std::string& config = wgmma_backward(64)) {
-    if (bench_.leaves_out()) return;
+    if (leaves_out()) return;
     CAPTURE(instance::describe(spec));
     CAPTURE(config);
     CHECK(run(gradients(spec), config) == "");
@@ -208,8 +209,9 @@ TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: deterministic, of
     ProblemSpec spec = ragged();
     spec.head_dim = head_dim;
     CAPTURE(head_dim);
-    CHECK(run(gradients(spec, true), wide_backward()) == "");
-    CHECK(run(gradients(with(spec, "b11k", "1h1k"), true), wide_backward()) == "");
+    for (const ProblemSpec& each : {spec, with(spec, "b11k", "1h1k")}) {
+      if (!leaves_out()) CHECK(run(gradients(each, true), wide_backward()) == "");
+    }
   }
   for (const Begins& begins : kFaulty) {
     ProblemSpec spec = gradients(packed(begins, begins, 90, 90), true);

@@ -12,11 +12,13 @@ namespace {
 
 constexpr std::size_t kCalls = 200;
 
-// Makes random calls of both passes and keeps them in `folder`. Tail masks, packed sequences,
-// pages, prepared masks and bands come with their numbers.
-void make_calls(gpu_test::Gpu& gpu, const std::filesystem::path& folder) {
+// Makes random calls of both passes and keeps them in `folder`, and their kernels in `cache`. Tail
+// masks, packed sequences, pages, prepared masks and bands come with their numbers.
+void make_calls(gpu_test::Gpu& gpu, const std::filesystem::path& folder,
+                const std::filesystem::path& cache) {
   base::Environment environment = base::process_environment();
   environment.call_dumps = base::CallDumps{folder, kCalls};
+  environment.cache_directory = cache;
   runtime::Dispatcher dispatcher(environment);
   // Compiling takes most of the time.
   base::parallel_for(kCalls, gpu_test::all_cores(), [&](std::size_t index) {
@@ -47,7 +49,7 @@ TEST_CASE("replay: random calls give the same bits on the device that made them"
   ATTNJIT_NEED_GPU(gpu);
   const test::CommandLine attnjit;
   const std::filesystem::path folder = attnjit.file("calls");
-  make_calls(gpu, folder);
+  make_calls(gpu, folder, attnjit.cache());
   // Calls without rows are not made.
   const std::size_t kept = dump::list_calls(folder).size();
   CHECK(kept > kCalls * 9 / 10);
@@ -55,8 +57,10 @@ TEST_CASE("replay: random calls give the same bits on the device that made them"
                                         {{"CUDA_VISIBLE_DEVICES", "0"}});
   INFO(outcome.err);
   CHECK(outcome.code == 0);
+  const base::Json report = outcome.json();
+  CHECK(report.at("results").size() == kept);
   std::size_t same = 0;
-  for (const base::Json& result : outcome.json().at("results")) {
+  for (const base::Json& result : report.at("results")) {
     INFO(result.dump());
     CHECK(result.at("pass") == true);
     const std::vector<std::string> names = differing(result);
