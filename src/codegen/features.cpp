@@ -125,6 +125,11 @@ std::string paged_keys(const Family& f, Pass) {
   return f.page_size > 0 ? fmt::format("PagedKeys<{}>", f.page_size) : "";
 }
 
+std::string selected_keys(const Family& f, Pass) {
+  if (!f.selects_in_place) return "";
+  return fmt::format("SelectedKeys<kScores, {}>", f.key_indices.bytes());
+}
+
 std::string tail_mask(const Family& f, Pass) { return f.tail_mask ? "TailMask<kScores>" : ""; }
 
 template <auto member>
@@ -164,6 +169,8 @@ constexpr Feature kFeatures[] = {
     {"sink", "sink.cuh", "SinkParams", kDrops, sink, value<&V::sink>},
     {"row_max", "row_max.cuh", "RowMaxParams", kDrops, row_max, value<&V::row_max>},
     {"pages", "paged_keys.cuh", "PagedKeysParams", kDrops, paged_keys, value<&V::pages>},
+    {"selected", "selected_keys.cuh", "SelectedKeysParams", kDrops, selected_keys,
+     value<&V::selected>},
     {"tail_mask", "tail_mask.cuh", "TailMaskParams", kDrops, tail_mask, value<&V::tail_mask>},
 };
 

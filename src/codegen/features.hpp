@@ -14,6 +14,7 @@
 #include "attnjit/score/packed_sequences_params.h"
 #include "attnjit/score/paged_keys_params.h"
 #include "attnjit/score/row_max_params.h"
+#include "attnjit/score/selected_keys_params.h"
 #include "attnjit/score/seqlens_params.h"
 #include "attnjit/score/sink_params.h"
 #include "attnjit/score/softcap_params.h"
@@ -27,7 +28,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 20;
+inline constexpr std::size_t kNumFeatures = 21;
 
 /// The kernel parameters of all features of one call. Kernels without groups of batch elements take
 /// the base of a grouped one.
@@ -44,6 +45,7 @@ struct FeatureValues {
   kernel::AlibiParams alibi{};
   kernel::RowMaxParams row_max{};
   kernel::PagedKeysParams pages{};
+  kernel::SelectedKeysParams selected{};
   kernel::TailMaskParams tail_mask{};
   kernel::Grouped<kernel::BackwardMaskParams> backward_mask{};
   /// Of families with the expression alone, for clearing them would be part of every call. Kernels

@@ -1,5 +1,6 @@
 #include "expr/selected.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "expr/rebuild.hpp"
@@ -74,26 +75,37 @@ int slope_term(Graph& graph, bool bottom_right) {
 
 }  // namespace
 
-Expr keep_of_selected(const KeyTerms& terms) {
+std::optional<Expr> keep_of_selected(const KeyTerms& terms) {
   Graph graph;
   Simplifier make(graph);
-  const auto also = [&](int kept, int term) { return make.make(Op::kAnd, {kept, term}); };
-  int kept = make.make(Op::kGreaterEqual, {key_in(graph), graph.add(literal(std::int64_t{0}))});
+  std::optional<int> kept;
+  const auto also = [&](int term) { kept = kept ? make.make(Op::kAnd, {*kept, term}) : term; };
+  if (!terms.all_name_keys) {
+    also(make.make(Op::kGreaterEqual, {key_in(graph), graph.add(literal(std::int64_t{0}))}));
+  }
   if (terms.right) {
     const int last = diagonal_in(graph, terms.bottom_right, *terms.right);
-    kept = also(kept, make.make(Op::kLessEqual, {key_in(graph), last}));
+    also(make.make(Op::kLessEqual, {key_in(graph), last}));
   }
   if (terms.left) {
     const int first = diagonal_in(graph, terms.bottom_right, -*terms.left);
-    kept = also(kept, make.make(Op::kGreaterEqual, {key_in(graph), first}));
+    also(make.make(Op::kGreaterEqual, {key_in(graph), first}));
   }
-  if (terms.mask) {
-    kept = also(kept, read_of_pair(graph, kMaskOfKeys, Type::kBool, *terms.mask));
-  }
+  if (terms.mask) also(read_of_pair(graph, kMaskOfKeys, Type::kBool, *terms.mask));
   if (terms.keep) {
-    kept = also(kept, graph.import(over_selected(*terms.keep, terms.bottom_right)).back());
+    also(graph.import(over_selected(*terms.keep, terms.bottom_right)).back());
   }
-  return graph.finish(kept);
+  if (!kept) return std::nullopt;
+  return graph.finish(*kept);
+}
+
+bool read_num_keys(const KeyTerms& terms) {
+  const auto reads = [](const std::optional<Expr>& e) {
+    return e && std::ranges::any_of(e->operands(), [](const OperandDeclaration& operand) {
+             return operand.name == kKeyNumbers;
+           });
+  };
+  return reads(keep_of_selected(terms)) || reads(score_of_selected(terms));
 }
 
 std::optional<Expr> score_of_selected(const KeyTerms& terms) {

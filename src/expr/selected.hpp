@@ -28,14 +28,17 @@ struct KeyTerms {
   std::optional<std::int64_t> left, right;  ///< i + off - left <= key <= i + off + right
   bool bottom_right = false;                ///< off counts from the last key
   std::optional<KeyedOperand> mask, bias;
-  bool has_slopes = false;  ///< -slope * |i + off - key| is added to the score
-  float softcap = 0;        ///< of the score ahead of bias and slopes; 0: none
+  bool has_slopes = false;     ///< -slope * |i + off - key| is added to the score
+  float softcap = 0;           ///< of the score ahead of bias and slopes; 0: none
+  bool all_name_keys = false;  ///< no selected key is -1, or the kernel knows
 };
 
 /// The same over keys j that are selected ones: the terms have the key's own number in the place of
 /// j, and the number of all keys in that of Lk. Throws Error(kInvalidProblem) where there are too
-/// many operands.
-Expr keep_of_selected(const KeyTerms& terms);
+/// many operands. Nothing where all keys are kept.
+std::optional<Expr> keep_of_selected(const KeyTerms& terms);
+/// Whether one of them reads the number of all keys.
+bool read_num_keys(const KeyTerms& terms);
 /// Nothing where neither a score nor a bias nor slopes are. Only beside the latter two it has the
 /// softcap inside.
 std::optional<Expr> score_of_selected(const KeyTerms& terms);

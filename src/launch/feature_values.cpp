@@ -80,9 +80,10 @@ kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const 
 const void* operand_data(std::int32_t argument, const ForwardArgs& args) {
   using problem::ExpressionOperand;
   switch (argument) {
+    case ExpressionOperand::kSelectedKeys:  // in place; else the copies have numbers of their own
+      return args.key_indices->data;
     case ExpressionOperand::kListedBlocks:
     case ExpressionOperand::kFullBlocks:
-    case ExpressionOperand::kSelectedKeys:
     case ExpressionOperand::kKeyNumbers:
       return nullptr;
     case ExpressionOperand::kMask:
@@ -140,7 +141,7 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
     values.keep = expression_params(problem.keep, problem.keep_operands, problem, args);
   }
   if (problem.packed) values.sequences = packed_sequences(problem, args);
-  values.seqlens = {args.seqlens_q, args.seqlens_kv};
+  values.seqlens = {args.seqlens_q, problem.has_seqlens_kv ? args.seqlens_kv : nullptr};
   values.band = band_params(problem);
   if (problem.bias.extent != Extent::kAbsent) {
     values.bias = operand_params(problem.bias, *args.bias, problem);
@@ -148,6 +149,10 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
   if (problem.alibi.exists) {
     values.alibi = {static_cast<const float*>(args.alibi_slopes->data), problem.alibi.batch_stride,
                     problem.alibi.head_stride, problem.diagonal_offset, problem.bottom_right};
+  }
+  if (const problem::KeySelection& s = problem.selection; s.in_place) {
+    values.selected = {args.key_indices->data, s.batch_stride,  s.head_stride,
+                       s.key_stride,           args.seqlens_kv, s.num_keys};
   }
   if (problem.paged()) values.pages = {args.block_table, problem.table_stride};
   if (problem.tail_mask.exists) {

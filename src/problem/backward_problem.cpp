@@ -166,7 +166,7 @@ GradientOperands GradientOperands::parse(std::string_view text) {
 
 BackwardProblem make_problem(const BackwardArgs& args) {
   BackwardProblem p;
-  p.forward = make_problem(args.forward);
+  p.forward = make_problem(args.forward, true);
   p.forward.has_row_max = p.forward.has_max_logits = false;  // the forward's alone
   if (p.forward.paged()) reject("block_table: paged keys are forward only; give k and v unpaged");
   if (args.forward.tail_mask) reject("tail_mask: it is forward only; give a mask");

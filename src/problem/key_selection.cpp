@@ -105,10 +105,22 @@ ExpressionOperand made_operand(std::int32_t argument, std::int32_t batch, std::i
   return o;
 }
 
+// The indices themselves, of 64 bits their lower halves: a kernel that reads keys in place drops
+// what names no key.
+ExpressionOperand given_indices(const KeySelection& s, const Problem& p) {
+  const std::int64_t words = s.dtype == DType::kInt64 ? 2 : 1;
+  return {.argument = ExpressionOperand::kSelectedKeys,
+          .dtype = DType::kInt32,
+          .rank = 3,
+          .sizes = {p.batch, p.num_heads_kv, p.seqlen_kv},
+          .strides = {s.batch_stride * words, s.head_stride * words, s.key_stride * words}};
+}
+
 // `given` are the operands of the caller's expression.
 ExpressionOperand operand_named(const std::string& name, const Problem& p,
                                 const ExpressionOperands& given) {
   if (name == expr::kSelectedKeys) {
+    if (p.selection.in_place) return given_indices(p.selection, p);
     return made_operand(ExpressionOperand::kSelectedKeys, p.batch, p.num_heads_kv, p.seqlen_kv);
   }
   if (name == expr::kKeyNumbers) {
@@ -160,22 +172,30 @@ void refuse_order(const char* what, const Operand& o, const Problem& p) {
 
 }  // namespace
 
-void select_keys(const ForwardArgs& args, Problem& p) {
+void select_keys(const ForwardArgs& args, bool copies, Problem& p) {
   refuse_others(args, p);
   refuse_order("mask", p.mask, p);
   refuse_order("bias", p.bias, p);
   p.selection = checked_indices(*args.key_indices, p);
   keep_given(p, p.selection);
-  const expr::KeyTerms terms = terms_of(p);
+  expr::KeyTerms terms = terms_of(p);
+  // No kernel that reads in place writes how many keys a batch element has.
+  terms.all_name_keys = p.selection.in_place =
+      !copies && std::int64_t{p.seqlen_q} * p.gqa_ratio() <= kMostRowsInPlace &&
+      !expr::read_num_keys(terms);
   p.seqlen_kv = p.selection.width;
-  p.k = copied_strides(p, p.head_dim);
-  p.v = copied_strides(p, p.head_dim_v);
+  if (!p.selection.in_place) {
+    p.k = copied_strides(p, p.head_dim);
+    p.v = copied_strides(p, p.head_dim_v);
+  }
   p.has_seqlens_kv = p.bounded_left = p.bounded_right = false;
   p.left = p.right = 0;
   if (terms.bias || terms.has_slopes) p.softcap = 0.0f;
   p.mask = p.bias = {};
   p.alibi = {};
-  take(expr::Kind::kKeep, expr::keep_of_selected(terms), p, p.keep, p.keep_operands);
+  if (const auto keep = expr::keep_of_selected(terms)) {
+    take(expr::Kind::kKeep, *keep, p, p.keep, p.keep_operands);
+  }
   if (const auto score = expr::score_of_selected(terms)) {
     take(expr::Kind::kScore, *score, p, p.score, p.score_operands);
   }

@@ -203,7 +203,7 @@ void check_operands(const ForwardArgs& args, Problem& p) {
 
 }  // namespace
 
-Problem make_problem(const ForwardArgs& args) {
+Problem make_problem(const ForwardArgs& args, bool copies_keys) {
   Problem p;
   check_block_table(args);
   p.packed = checked_packing(args);
@@ -231,7 +231,7 @@ Problem make_problem(const ForwardArgs& args) {
     if (!scalar.takes(value)) reject("{}: {}; expected {}", scalar.name, value, scalar.allowed);
     p.*scalar.value = value + 0.0f;  // -0 and 0 are one problem
   }
-  if (args.key_indices) select_keys(args, p);
+  if (args.key_indices) select_keys(args, copies_keys, p);
   return p;
 }
 
@@ -286,6 +286,7 @@ Family family(const Problem& problem) {
   f.keep = problem.keep;
   f.blocks = ReadsBlocks(problem.blocks.exist());
   if (problem.selection.exists) f.key_indices = IndexDType(problem.selection.dtype);
+  f.selects_in_place = problem.selection.in_place;
   return f;
 }
 

@@ -122,11 +122,13 @@ struct RowStrides {
 };
 
 /// Keys that a call names by their numbers, in canonical form. Its problem is that of the keys so
-/// selected, as a kernel copies them one after another into the workspace: `seqlen_kv`, `k` and `v`
-/// are theirs, and the expressions have taken in what depends on a key's number. What the caller
+/// selected: `seqlen_kv` is their number, and the expressions have taken in what depends on a key's
+/// own. A kernel copies them one after another into the workspace, and `k` and `v` are the copies;
+/// of few rows, which read each key once, the kernel itself reads them `in_place`. What the caller
 /// has given instead is here.
 struct KeySelection {
   bool exists = false;
+  bool in_place = false;
   DType dtype = DType::kInt32;                                     ///< of the indices
   std::int64_t batch_stride = 0, head_stride = 0, key_stride = 0;  // elements
   std::int32_t width = 0;                                          ///< W
@@ -257,8 +259,9 @@ Problem as_called(const Problem& problem);
 
 /// Checks `args` against docs/reference/semantics.md and brings them to canonical form. Looks at
 /// addresses only for null and alignment; touches no memory. Throws Error(kInvalidProblem) that
-/// names the argument, what it has and what is allowed.
-Problem make_problem(const ForwardArgs& args);
+/// names the argument, what it has and what is allowed. `copies_keys`: selected keys become copies
+/// whatever the number of rows, as a backward needs them.
+Problem make_problem(const ForwardArgs& args, bool copies_keys = false);
 
 /// Whether the keep expression of a family reads lists of blocks. As a text, which JSON lacks where
 /// it is empty: records of versions without lists stay valid.
@@ -327,10 +330,11 @@ struct Family {
   bool row_max = false;          ///< the largest scores of rows are wanted, of a forward
   std::int32_t page_size = 0;    ///< keys of a page, 0: keys are not paged
   bool tail_mask = false;
-  bool mask_prepared = false;  ///< Context::prepare_mask() has packed it before the call
-  expr::Ref score, keep;       ///< expressions
-  ReadsBlocks blocks;          ///< of the keep expression
-  IndexDType key_indices;      ///< k and v are copies of the keys that these select
+  bool mask_prepared = false;     ///< Context::prepare_mask() has packed it before the call
+  expr::Ref score, keep;          ///< expressions
+  ReadsBlocks blocks;             ///< of the keep expression
+  IndexDType key_indices;         ///< k and v are copies of the keys that these select
+  bool selects_in_place = false;  ///< ... or are read where they lie
 
   auto operator<=>(const Family&) const = default;
 };
@@ -359,16 +363,17 @@ constexpr auto fields(const Family*) {
       base::Field{"page_size", &F::page_size}, base::Field{"tail_mask", &F::tail_mask},
       base::Field{"mask_prepared", &F::mask_prepared}, base::Field{"score", &F::score},
       base::Field{"keep", &F::keep}, base::Field{"blocks", &F::blocks},
-      base::Field{"key_indices", &F::key_indices});
+      base::Field{"key_indices", &F::key_indices},
+      base::Field{"selects_in_place", &F::selects_in_place});
 }
 
 /// Flags that descriptions name where they are set.
 inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
-    {"left", &Family::bounded_left},        {"right", &Family::bounded_right},
-    {"seqlens", &Family::seqlens},          {"packed", &Family::packed},
-    {"softcap", &Family::softcap},          {"alibi", &Family::alibi},
-    {"tail_mask", &Family::tail_mask},      {"row_max", &Family::row_max},
-    {"one_sided", &Family::alibi_one_sided}};
+    {"left", &Family::bounded_left},         {"right", &Family::bounded_right},
+    {"seqlens", &Family::seqlens},           {"packed", &Family::packed},
+    {"softcap", &Family::softcap},           {"alibi", &Family::alibi},
+    {"tail_mask", &Family::tail_mask},       {"row_max", &Family::row_max},
+    {"one_sided", &Family::alibi_one_sided}, {"in_place", &Family::selects_in_place}};
 
 /// Whether the keys of rows begin at a bound, or end at one, that rises with them: by a window,
 /// causal or a keep expression. Of a Problem or a Family.

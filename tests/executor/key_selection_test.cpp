@@ -86,6 +86,60 @@ TEST_CASE_FIXTURE(SelectedKeys, "selected keys: unaligned rows, values of anothe
   expect_right(gradients(spec));
 }
 
+// A forward of few rows.
+ProblemSpec in_place(const char* key_indices, std::int64_t rows) {
+  ProblemSpec spec = selecting(key_indices);
+  spec.seqlen_q = rows;
+  return spec;
+}
+
+TEST_CASE_FIXTURE(SelectedKeys, "selected keys in place: every axis, dtype and number of rows") {
+  for (const std::int64_t rows : {1, 8, 32}) {
+    for (const char* indices :
+         {"faulty:90/bg/int64", "faulty:150", "topk:70/1g", "faulty:64/11", "topk:0"}) {
+      ProblemSpec spec = in_place(indices, rows);
+      spec.use_seqlens_kv = rows == 8;
+      expect_right(spec, R"({"pack_gqa": true})");
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(SelectedKeys, "selected keys in place: what depends on their numbers") {
+  ProblemSpec spec = in_place("faulty:100/bg/int64", 8);
+  spec.mask = "bhqk";
+  spec.bias = "1hqk";
+  spec.softcap = 2.0f;
+  expect_right(spec);
+  spec.mask = "b11k";
+  spec.alibi = "h";
+  spec.diagonal = Diagonal::kTopLeft;
+  spec.diagonal_offset = 100;
+  spec.causal = spec.use_sink = true;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  expect_right(spec);
+  spec.diagonal = Diagonal::kBottomRight;  // which needs the number of all keys: copies
+  expect_right(spec);
+  spec = in_place("faulty:77", 30);
+  spec.head_dim = 20;
+  spec.head_dim_v = 37;
+  spec.memory.row_padding = 3;
+  spec.keep = "j % 3 != 1";
+  expect_right(spec);
+}
+
+TEST_CASE_FIXTURE(SelectedKeys, "caught in selected keys in place") {
+  ProblemSpec spec = in_place("faulty:90/bg/int64", 8);
+  spec.use_seqlens_kv = true;
+  const auto caught = [&](const char* text, const char* other, const char* report) {
+    expect_report({"attnjit/score/selected_keys.cuh", text, other}, {spec}, {report});
+  };
+  caught("row >= 0 && row < keys_end ? static_cast<int>(row)",
+         "row < keys_end ? static_cast<int>(row)", "rows fail");
+  caught("key >= 0 && keep(row)", "keep(row)", "before the start of");
+  caught("score = -ptx::infinity()", "score = score", "rows fail");
+  caught("/ kShape.gqa_ratio", "", "past the end of key_indices");
+}
+
 TEST_CASE_FIXTURE(SelectedKeys, "caught in selected keys") {
   ProblemSpec spec = selecting("faulty:90");
   spec.use_seqlens_kv = true;

@@ -142,6 +142,12 @@ inline void put(Members& m, const kernel::GatherKeysParams& params) {
                             num_heads, num_batches, fmt::ptr(k_copy), fmt::ptr(v_copy),
                             fmt::ptr(selected), fmt::ptr(key_numbers), fmt::ptr(work_taken));
 }
+inline void put(Members& m, const kernel::SelectedKeysParams& params) {
+  const auto& [indices, batch_stride, head_stride, key_stride, seqlens_kv, num_keys] = params;
+  m["key_indices"] = fmt::to_string(fmt::ptr(indices));
+  m["lengths in place"] = fmt::to_string(fmt::ptr(seqlens_kv));
+  m["in place"] = fmt::format("{} {} {} {}", batch_stride, head_stride, key_stride, num_keys);
+}
 inline void put(Members& m, const kernel::SinkParams& params) {
   const auto& [data, head_stride] = params;
   m["sink"] = fmt::format("{} {}", fmt::ptr(data), head_stride);
@@ -253,7 +259,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto& [forward, single_tile, features, mask_to_bits, block_lists, gather_keys,
                operand_ranges, clear_count, packed_order, combine, max_logits] = arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, bit_mask, byte_mask, band, sink, alibi,
-               row_max, pages, tail_mask, backward_mask, score, keep] = features;
+               row_max, pages, selected, tail_mask, backward_mask, score, keep] = features;
   if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
     put(o.values, forward);
   } else {
@@ -268,6 +274,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, sink);
   put(o.values, alibi);
   put(o.values, pages);
+  if (o.problem.selection.in_place) put(o.values, selected);
   put(o.values, tail_mask);
   put(o.values, "row_mask", row_mask);
   put(o.values, bit_mask);

@@ -55,8 +55,10 @@ struct Feature {
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
   static constexpr bool kKeepsMaxima = false;
-  // Keys of a page, where keys are paged: find_pages(), load_keys() and tile_source() are there.
+  // Keys of a page, where each has an address of its own: find_pages() and load_keys() are there.
   static constexpr int kPageSize = 0;
+  // Whether k and v are pools of pages for all batch elements: tile_source() is there.
+  static constexpr bool kHasPools = false;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
   // tiles of all batch elements are numbered together. Returns the tile's number in the element.
@@ -156,6 +158,7 @@ struct FeatureSet : Features... {
   static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);
   static constexpr int kPageSize = (0 + ... + Features::kPageSize);
+  static constexpr bool kHasPools = (Features::kHasPools || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 

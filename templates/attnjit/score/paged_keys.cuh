@@ -20,6 +20,7 @@ namespace attnjit::kernel {
 template <int kSize>
 struct PagedKeys : Feature {
   static constexpr int kPageSize = kSize;
+  static constexpr bool kHasPools = true;
 
   const PagedKeysParams& params;
   const int32* pages;  // of the batch element
@@ -69,7 +70,8 @@ struct PagedKeys : Feature {
     } else {
       gather_tile<kAligned, kColumns, kThreads>(
           tile, [&](int row) { return found.at(index_of(first_key + row) - index_of(first_key)); },
-          [&](int row, int page) { return address(head, strides, first_key + row, page); }, keep);
+          [&](int row, int page) { return address(head, strides, first_key + row, page); },
+          [&](int row, int) { return keep(row); });
     }
   }
   // Address of a key of `page`.

@@ -8,7 +8,8 @@ namespace attnjit::kernel {
 
 // Like load_tile(), for rows at separate addresses: address(row, find(row)). A thread finds the
 // addresses of up to eight of its rows before it starts their copies, so that the latencies
-// overlap. All lanes of a warp call find(), for any row.
+// overlap. All lanes of a warp call find(), for any row; keep(row, found) tells the rows that are
+// read.
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Find,
           class Address, class Keep>
 ATTNJIT_DEVICE void gather_tile(const SharedTile<kRows, kPadded>& tile, Find find, Address address,
@@ -29,7 +30,7 @@ ATTNJIT_DEVICE void gather_tile(const SharedTile<kRows, kPadded>& tile, Find fin
     for (int i = 0; i < kTogether; ++i) {
       const int row = first + i * kRowsPerPass;
       found[i] = find(row);
-      if (copies && row < kRows && chunk * 8 < kColumns && keep(row)) kept |= 1u << i;
+      if (copies && row < kRows && chunk * 8 < kColumns && keep(row, found[i])) kept |= 1u << i;
     }
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {

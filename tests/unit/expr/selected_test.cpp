@@ -17,16 +17,22 @@ namespace {
 
 TEST_CASE("terms over selected keys as texts") {
   KeyTerms terms;
-  CHECK(canonical_text(keep_of_selected(terms)) == "i0[b, g, j] >= 0");
+  CHECK(canonical_text(*keep_of_selected(terms)) == "i0[b, g, j] >= 0");
   CHECK_FALSE(score_of_selected(terms).has_value());
+  terms.all_name_keys = true;
+  CHECK_FALSE(keep_of_selected(terms).has_value());
+  CHECK_FALSE(read_num_keys(terms));
+  terms.all_name_keys = false;
   terms.right = 0;
   terms.left = 7;
-  CHECK(canonical_text(keep_of_selected(terms)) ==
+  CHECK(canonical_text(*keep_of_selected(terms)) ==
         "i0[b, g, j] >= 0 && i0[b, g, j] <= i + off && i0[b, g, j] >= i + off + -7");
+  CHECK_FALSE(read_num_keys(terms));
   terms.bottom_right = true;
+  CHECK(read_num_keys(terms));
   terms.left.reset();
   terms.mask = {.head = Index::kHeadQ};
-  CHECK(canonical_text(keep_of_selected(terms)) ==
+  CHECK(canonical_text(*keep_of_selected(terms)) ==
         "i0[b, g, j] >= 0 && i0[b, g, j] <= i + (off + (i1[b] - Lk)) && "
         "b2[b, h, i, i0[b, g, j]]");
   terms.softcap = 2;  // without a bias it stays outside
@@ -68,7 +74,7 @@ TEST_CASE("terms over selected keys have the values of the keys' own numbers") {
     }
     return readers;
   };
-  const Expr keep = keep_of_selected(terms), score = *score_of_selected(terms);
+  const Expr keep = *keep_of_selected(terms), score = *score_of_selected(terms);
   const auto of_keep = readers_of(keep), of_score = readers_of(score);
   for (std::int64_t i = 0; i < kNumRows; ++i) {
     for (std::int64_t j = 0; j < 5; ++j) {

@@ -67,6 +67,30 @@ TEST_CASE("a call over selected keys becomes one of these keys") {
   CHECK_FALSE(called.keep);
 }
 
+TEST_CASE("few rows read selected keys in place, unless they ask how many there are") {
+  ForwardArgs args = test::forward_args({.seqlen_q = 16});
+  args.key_indices = indices(4, 8, 50, DType::kInt64);
+  args.seqlens_kv = fake_address<const std::int32_t>(7);
+  Problem p = make_problem(args);
+  CHECK(p.selection.in_place);
+  CHECK(family(p).selects_in_place);
+  CHECK(p.k == p.selection.k);
+  CHECK_FALSE(p.keep);
+  CHECK(plan_key(p) == plan_key(make_problem(args)));
+  CHECK_FALSE(make_problem(args, true).selection.in_place);
+  args.causal = true;
+  args.diagonal = Diagonal::kTopLeft;
+  p = make_problem(args);
+  CHECK(p.selection.in_place);
+  CHECK(p.keep.text() == "keep i0[b, g, j] <= i + off; int32");
+  CHECK(p.keep_operands[0].strides[2] == 2);  // the lower halves of 64 bits
+  args.diagonal = Diagonal::kBottomRight;
+  CHECK_FALSE(make_problem(args).selection.in_place);
+  args = test::forward_args({.seqlen_q = 17});
+  args.key_indices = indices(4, 8, 50);
+  CHECK_FALSE(make_problem(args).selection.in_place);  // 68 rows of a kv head
+}
+
 TEST_CASE("descriptions and manifest lines of selected keys tell of the call") {
   ForwardArgs args = call(70);
   args.key_indices = indices(1, 8, 70, DType::kInt64);

@@ -22,7 +22,7 @@ namespace {
 
 // Starting points that have different features.
 std::vector<ForwardArgs> bases() {
-  std::vector<ForwardArgs> list(9, test::forward_args());
+  std::vector<ForwardArgs> list(10, test::forward_args());
   list[1].mask = test::mask(list[1], "bgqk");
   list[1].causal = true;
   list[1].diagonal = Diagonal::kBottomRight;
@@ -56,6 +56,9 @@ std::vector<ForwardArgs> bases() {
   list[8].key_indices = lists(45, {4, 8, 1, 40});
   list[8].mask = test::mask(list[8], "bgqk");
   list[8].seqlens_kv = fake_address<std::int32_t>(8);
+  list[9] = test::forward_args({.seqlen_q = 16});  // in place
+  list[9].key_indices = lists(45, {4, 8, 1, 40});
+  list[9].seqlens_kv = fake_address<std::int32_t>(8);
   return list;
 }
 
@@ -86,7 +89,7 @@ std::set<std::string> addresses_of(const std::string& field) {
     const std::string name = field.substr(0, 1);
     return {name, "gathered " + name, "map of " + name, "map of " + name + "_tail"};
   }
-  if (field == "seqlens_kv") return {field, "gathered lengths"};
+  if (field == "seqlens_kv") return {field, "gathered lengths", "lengths in place"};
   if (field.starts_with("blocks.")) return {field.substr(0, field.rfind('.'))};
   if (field.ends_with(".data")) {
     const std::string name = field.substr(0, field.find('.'));

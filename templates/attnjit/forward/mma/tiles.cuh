@@ -92,7 +92,7 @@ struct ForwardTiles {
   ATTNJIT_DEVICE const uint16* keys_of(const void* base, const RowStrides& strides,
                                        int kv_head) const {
     const auto* const first = static_cast<const uint16*>(base);
-    if constexpr (kPaged) return head_of(first, strides, 0, kv_head);
+    if constexpr (Features::kHasPools) return head_of(first, strides, 0, kv_head);
     return rows_of<kPacked>(first, strides, block, kv_head, block.kv_begin);
   }
 
