@@ -126,7 +126,7 @@ std::string paged_keys(const Family& f, Pass) {
 }
 
 std::string selected_keys(const Family& f, Pass) {
-  if (!f.selects_in_place) return "";
+  if (!f.key_indices.in_place()) return "";
   return fmt::format("SelectedKeys<kScores, {}>", f.key_indices.bytes());
 }
 

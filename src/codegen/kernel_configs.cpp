@@ -39,7 +39,7 @@ std::optional<kernel::BlockListsConfig> block_lists_config(const Family& family)
 }
 
 std::optional<kernel::GatherKeysConfig> gather_keys_config(const Family& family) {
-  if (!family.key_indices || family.selects_in_place) return std::nullopt;
+  if (!family.key_indices || family.key_indices.in_place()) return std::nullopt;
   return kernel::GatherKeysConfig{.head_dim = family.head_dim,
                                   .head_dim_v = family.head_dim_v,
                                   .aligned = family.aligned,

@@ -240,12 +240,15 @@ ReadsBlocks ReadsBlocks::parse(std::string_view text) {
   return ReadsBlocks(!text.empty());
 }
 
-IndexDType IndexDType::parse(std::string_view text) {
-  for (const IndexDType& dtype :
-       {IndexDType(), IndexDType(DType::kInt32), IndexDType(DType::kInt64)}) {
-    if (dtype.text() == text) return dtype;
+KeyIndices KeyIndices::parse(std::string_view text) {
+  if (text.empty()) return {};
+  for (const DType dtype : {DType::kInt32, DType::kInt64}) {
+    for (const bool in_place : {false, true}) {
+      if (const KeyIndices indices(dtype, in_place); indices.text() == text) return indices;
+    }
   }
-  reject("key_indices: \"{}\"; expected \"int32\" or \"int64\"", text);
+  reject("key_indices: \"{}\"; expected \"int32\" or \"int64\", with \" in place\" or without",
+         text);
 }
 
 Family family(const Problem& problem) {
@@ -285,8 +288,7 @@ Family family(const Problem& problem) {
   f.score = problem.score;
   f.keep = problem.keep;
   f.blocks = ReadsBlocks(problem.blocks.exist());
-  if (problem.selection.exists) f.key_indices = IndexDType(problem.selection.dtype);
-  f.selects_in_place = problem.selection.in_place;
+  if (const KeySelection& s = problem.selection; s.exists) f.key_indices = {s.dtype, s.in_place};
   return f;
 }
 

@@ -283,22 +283,32 @@ class ReadsBlocks {
   bool value_ = false;
 };
 
-/// The dtype of the key indices of a family, if it has some. As a text, as ReadsBlocks.
-class IndexDType {
+/// The key indices of a family, if it has some: their dtype, and whether the kernel reads the keys
+/// in place. As a text, as ReadsBlocks.
+class KeyIndices {
  public:
-  IndexDType() = default;
-  explicit IndexDType(DType dtype) : bytes_(static_cast<std::int32_t>(element_size(dtype))) {}
+  KeyIndices() = default;
+  KeyIndices(DType dtype, bool in_place)
+      : bytes_(static_cast<std::int32_t>(element_size(dtype))), in_place_(in_place) {}
 
   explicit operator bool() const { return bytes_ != 0; }
-  explicit operator std::uint64_t() const { return static_cast<std::uint64_t>(bytes_); }
+  explicit operator std::uint64_t() const {
+    return static_cast<std::uint64_t>(2 * bytes_ + (in_place_ ? 1 : 0));
+  }
   std::int32_t bytes() const { return bytes_; }
-  std::string_view text() const { return bytes_ == 0 ? "" : bytes_ == 4 ? "int32" : "int64"; }
+  bool in_place() const { return in_place_; }
+  std::string_view text() const {
+    if (bytes_ == 0) return "";
+    if (in_place_) return bytes_ == 4 ? "int32 in place" : "int64 in place";
+    return bytes_ == 4 ? "int32" : "int64";
+  }
   /// Throws Error(kInvalidProblem) for another text than those of text().
-  static IndexDType parse(std::string_view text);
-  auto operator<=>(const IndexDType&) const = default;
+  static KeyIndices parse(std::string_view text);
+  auto operator<=>(const KeyIndices&) const = default;
 
  private:
   std::int32_t bytes_ = 0;
+  bool in_place_ = false;
 };
 
 /// The properties of a problem that a kernel is specialised for. Lengths, batch, head counts,
@@ -330,11 +340,10 @@ struct Family {
   bool row_max = false;          ///< the largest scores of rows are wanted, of a forward
   std::int32_t page_size = 0;    ///< keys of a page, 0: keys are not paged
   bool tail_mask = false;
-  bool mask_prepared = false;     ///< Context::prepare_mask() has packed it before the call
-  expr::Ref score, keep;          ///< expressions
-  ReadsBlocks blocks;             ///< of the keep expression
-  IndexDType key_indices;         ///< k and v are copies of the keys that these select
-  bool selects_in_place = false;  ///< ... or are read where they lie
+  bool mask_prepared = false;  ///< Context::prepare_mask() has packed it before the call
+  expr::Ref score, keep;       ///< expressions
+  ReadsBlocks blocks;          ///< of the keep expression
+  KeyIndices key_indices;      ///< k and v are copies of the keys that these select, or hold them
 
   auto operator<=>(const Family&) const = default;
 };
@@ -363,17 +372,16 @@ constexpr auto fields(const Family*) {
       base::Field{"page_size", &F::page_size}, base::Field{"tail_mask", &F::tail_mask},
       base::Field{"mask_prepared", &F::mask_prepared}, base::Field{"score", &F::score},
       base::Field{"keep", &F::keep}, base::Field{"blocks", &F::blocks},
-      base::Field{"key_indices", &F::key_indices},
-      base::Field{"selects_in_place", &F::selects_in_place});
+      base::Field{"key_indices", &F::key_indices});
 }
 
 /// Flags that descriptions name where they are set.
 inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
-    {"left", &Family::bounded_left},         {"right", &Family::bounded_right},
-    {"seqlens", &Family::seqlens},           {"packed", &Family::packed},
-    {"softcap", &Family::softcap},           {"alibi", &Family::alibi},
-    {"tail_mask", &Family::tail_mask},       {"row_max", &Family::row_max},
-    {"one_sided", &Family::alibi_one_sided}, {"in_place", &Family::selects_in_place}};
+    {"left", &Family::bounded_left},        {"right", &Family::bounded_right},
+    {"seqlens", &Family::seqlens},          {"packed", &Family::packed},
+    {"softcap", &Family::softcap},          {"alibi", &Family::alibi},
+    {"tail_mask", &Family::tail_mask},      {"row_max", &Family::row_max},
+    {"one_sided", &Family::alibi_one_sided}};
 
 /// Whether the keys of rows begin at a bound, or end at one, that rises with them: by a window,
 /// causal or a keep expression. Of a Problem or a Family.

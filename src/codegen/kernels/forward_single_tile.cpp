@@ -38,7 +38,7 @@ kernel::ForwardSingleTileConfig forward_single_tile_config(const Family& f,
 Rule why_no_single_tile(const Family& f) {
   if (f.packed) return "single_tile does not support cu_seqlens";
   if (f.page_size > 0) return "single_tile does not support block tables";
-  if (f.selects_in_place) return "single_tile does not read selected keys in place";
+  if (f.key_indices.in_place()) return "single_tile does not read selected keys in place";
   if (f.tail_mask) return "single_tile does not support a mask over the last keys";
   if (f.row_max) return "single_tile does not support row_max and max_logits";
   return std::nullopt;

@@ -107,7 +107,7 @@ Rule why_no_wgmma(const Family& f, const Arch& arch) {
   if (mask_form(f) == MaskForm::kBytes) {
     return "wgmma does not support a mask that is read as bytes, as with at most 16 query rows";
   }
-  if (f.selects_in_place) return "wgmma does not read selected keys in place";
+  if (f.key_indices.in_place()) return "wgmma does not read selected keys in place";
   if (!fits_pages(32, f.page_size)) return "wgmma needs page_size 16 or a multiple of 32";
   if (!f.aligned) {
     return "wgmma needs addresses and strides of q, k, v and out to be multiples of 16 bytes";

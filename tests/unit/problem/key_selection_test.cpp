@@ -73,7 +73,7 @@ TEST_CASE("few rows read selected keys in place, unless they ask how many there 
   args.seqlens_kv = fake_address<const std::int32_t>(7);
   Problem p = make_problem(args);
   CHECK(p.selection.in_place);
-  CHECK(family(p).selects_in_place);
+  CHECK(family(p).key_indices.in_place());
   CHECK(p.k == p.selection.k);
   CHECK_FALSE(p.keep);
   CHECK(plan_key(p) == plan_key(make_problem(args)));
