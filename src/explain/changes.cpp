@@ -95,7 +95,9 @@ std::vector<Change<Args>> without_features_of(const Args& args) {
     });
   }
   if (f.causal || f.window.left >= 0 || f.window.right >= 0) {
-    changes.add("causal mask or window", [](Args& a) {
+    const bool window = f.window.left >= 0 || f.window.right >= 0;
+    const char* const what = !f.causal ? "window" : window ? "causal window" : "causal mask";
+    changes.add(what, [](Args& a) {
       forward_of(a).causal = false;
       forward_of(a).window = {};
     });

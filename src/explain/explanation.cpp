@@ -177,6 +177,9 @@ std::vector<std::string> lines(const Explanation& e) {
   for (const Gain& g : e.costs) {
     list.push_back((g.counted < 0 ? "saves      " : "costs      ") + cost(e, g));
   }
+  if (!e.cheap.empty()) {
+    list.push_back(fmt::format("costs      less than a hundredth: {}", fmt::join(e.cheap, ", ")));
+  }
   for (const Gain& g : e.actions) list.push_back("try        " + action(e, g));
   if (e.expected_ms > 0 && e.actions.empty()) {
     list.emplace_back(
@@ -211,6 +214,7 @@ base::Json to_json(const Explanation& e) {
           {"error", e.error},
           {"measured", e.own ? row_json(*e.own) : base::Json()},
           {"costs", gains_json(e.costs)},
+          {"costs_little", e.cheap},
           {"actions", gains_json(e.actions)},
           {"assumed", e.assumed}};
 }

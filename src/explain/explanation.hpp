@@ -45,6 +45,7 @@ struct Explanation {
   double error = 0;                  ///< share by which expected_ms may be off
   std::optional<NearRow> own;        ///< of the same work
   std::vector<Gain> costs;           ///< of features that cost or save something
+  std::vector<std::string> cheap;    ///< features that cost or save less than a hundredth
   std::vector<Gain> actions;         ///< those that gain, the best first
   std::vector<std::string> assumed;  ///< of what lies in device memory, a sentence each
 

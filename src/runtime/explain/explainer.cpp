@@ -114,7 +114,12 @@ Explanation Explainer::explain_pass(const typename Pass::Args& args,
   for (const auto& change : explain::without_features(args)) {
     const auto g = gain<Pass>(e, change, values);
     const double least = worth(e.expected_ms);
-    if (g && (g->most() >= least || g->least() <= -least)) e.costs.push_back(*g);
+    if (!g) continue;
+    if (g->most() >= least || g->least() <= -least) {
+      e.costs.push_back(*g);
+    } else {
+      e.cheap.push_back(g->what);
+    }
   }
   for (const auto& change : explain::actions(args, counted.problem)) {
     const auto g = gain<Pass>(e, change, values);

@@ -35,13 +35,17 @@ TEST_CASE("each feature of a call is left out by itself") {
   args.diagonal = Diagonal::kTopLeft;
   args.softcap = 30.0f;
   const auto changes = without_features(args);
-  const std::vector<std::string> all = {"mask", "bias", "causal mask or window", "softcap"};
+  const std::vector<std::string> all = {"mask", "bias", "causal mask", "softcap"};
   CHECK(names(changes) == all);
   const std::string whole = problem::describe(problem::make_problem(args));
   for (const auto& change : changes) {
     const std::string rest = problem::describe(problem::make_problem(change.args));
     CHECK_MESSAGE(rest.size() < whole.size(), change.what, ": ", rest);
   }
+  args.window = {7, -1};
+  CHECK(names(without_features(args))[2] == "causal window");
+  args.causal = false;
+  CHECK(names(without_features(args))[2] == "window");
 }
 
 TEST_CASE("a bias of odd rows can be padded, and then moves in vectors") {
