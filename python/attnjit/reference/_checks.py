@@ -85,7 +85,8 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor, operands: Operands) -> None:
             raise ValueError(f"{name}: dtype is {tensor.dtype}; expected {q.dtype}, that of q")
     for name, tensor in (("bias", operands.bias), ("sink", operands.sink)):
         if q.dtype in _WIDE and tensor is not None and tensor.dtype in (torch.float16, torch.bfloat16):
-            raise ValueError(f"{name}: dtype is {tensor.dtype}; expected torch.float32 or {q.dtype}")
+            allowed = " or ".join(sorted({"torch.float32", str(q.dtype)}))
+            raise ValueError(f"{name}: dtype is {tensor.dtype}; expected {allowed}")
 
 
 def _check_elements(names: tuple[str, ...], read: tuple[Tensor, ...]) -> None:
