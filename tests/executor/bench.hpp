@@ -28,7 +28,7 @@ class Bench {
   const codegen::TemplateSet& templates() const { return templates_; }
 
   /// Whether CI leaves out the problem, or the mutation, that comes next: it runs the first of a
-  /// case and about a fifth of the others. With ATTNJIT_EVERY_PROBLEM, which a slow test sets, all
+  /// case and about an eighth of the others. With ATTNJIT_EVERY_PROBLEM, which a slow test sets, all
   /// of them run.
   bool leaves_out();
 

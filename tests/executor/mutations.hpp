@@ -36,7 +36,7 @@ class Mutations {
   explicit Mutations(int sm_count) { arch_.sm_count = sm_count; }
 
   /// Expects the kernels of `run` to be right as they are, and to lead to a report that has all of
-  /// `parts` once `mutation` is made. In CI a fifth of the mutations of a case run, as of
+  /// `parts` once `mutation` is made. In CI an eighth of the mutations of a case run, as of
   /// problems; of the others it is checked that the templates have their text.
   void expect_report(const Mutation& mutation, const Run& run,
                      const std::vector<std::string>& parts) {
