@@ -28,8 +28,8 @@ class Bench {
   const codegen::TemplateSet& templates() const { return templates_; }
 
   /// Whether CI leaves out the problem, or the mutation, that comes next: it runs the first of a
-  /// case and about an eighth of the others. With ATTNJIT_EVERY_PROBLEM, which a slow test sets, all
-  /// of them run.
+  /// case and about an eighth of the others. With ATTNJIT_EVERY_PROBLEM, which a slow test sets,
+  /// all of them run.
   bool leaves_out();
 
   /// Runs a forward and judges it. Empty, or what is wrong: a violation or a verdict. `config_json`
