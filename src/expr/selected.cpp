@@ -99,13 +99,18 @@ std::optional<Expr> keep_of_selected(const KeyTerms& terms) {
   return graph.finish(*kept);
 }
 
+// Without building what they become, for a call of a new shape asks.
 bool read_num_keys(const KeyTerms& terms) {
-  const auto reads = [](const std::optional<Expr>& e) {
-    return e && std::ranges::any_of(e->operands(), [](const OperandDeclaration& operand) {
-             return operand.name == kKeyNumbers;
-           });
+  const auto reads = [&](const Node& node) {
+    return node.is(Op::kIndex) &&
+           (static_cast<Index>(node.payload) == Index::kNumKeys ||
+            (terms.bottom_right && static_cast<Index>(node.payload) == Index::kOffset));
   };
-  return reads(keep_of_selected(terms)) || reads(score_of_selected(terms));
+  const auto any_reads = [&](const std::optional<Expr>& e) {
+    return e && std::ranges::any_of(e->nodes(), reads);
+  };
+  const bool has_diagonal = terms.left || terms.right || terms.has_slopes;
+  return (terms.bottom_right && has_diagonal) || any_reads(terms.keep) || any_reads(terms.score);
 }
 
 std::optional<Expr> score_of_selected(const KeyTerms& terms) {

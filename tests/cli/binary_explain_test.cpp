@@ -10,10 +10,10 @@ TEST_CASE("explain says what binds a call, what its features cost and what to tr
                                          "bhqk",       "--causal", "top-left"};
   const Outcome text = attnjit(call);
   CHECK_MESSAGE(text.code == 0, text.err);
-  for (const char* line :
-       {"kernels    mask_to_bits, attn_fwd; wgmma q128", "time       ", "on NVIDIA H200", "by         ",
-        "binds      ", "costs      mask: ", "costs      bias: ", "try        prepare the mask once",
-        "try        if all batch elements have the same bias, pass size 1"}) {
+  for (const char* line : {"kernels    mask_to_bits, attn_fwd; wgmma q128", "time       ",
+                           "on NVIDIA H200", "by         ", "binds      ", "costs      mask: ",
+                           "costs      bias: ", "try        prepare the mask once",
+                           "try        if all batch elements have the same bias, pass size 1"}) {
     CHECK_MESSAGE(holds(text.out, line), line, " is not in\n", text.out);
   }
   std::vector<std::string> as_json = call;
@@ -23,6 +23,21 @@ TEST_CASE("explain says what binds a call, what its features cost and what to tr
   CHECK(problem["bytes"]["bias"] == 4.0 * 16 * 4096 * 4096 * 2);
   CHECK(problem["costs"].size() == 3);
   CHECK(problem["actions"][0]["counted_ms"].get<double>() > 0);
+}
+
+TEST_CASE("explain tells savings as a share of the time without, and which features cost little") {
+  const CommandLine attnjit;
+  const Outcome outcome =
+      attnjit({"explain", "--heads-q", "64", "--heads-kv", "8", "--seqlen-q", "8192", "--head-dim",
+               "64", "--causal", "bottom-right", "--window", "127,0", "--sink"});
+  CHECK_MESSAGE(outcome.code == 0, outcome.err);
+  const std::string saves = "saves      causal window: ";
+  const std::size_t place = outcome.out.find(saves);
+  REQUIRE_MESSAGE(place != std::string::npos, outcome.out);
+  const std::size_t share = outcome.out.find('(', place) + 1;
+  CHECK(std::stoi(outcome.out.substr(share)) > 80);
+  CHECK(std::stoi(outcome.out.substr(share)) < 100);
+  CHECK(holds(outcome.out, "costs      less than a hundredth: sinks"));
 }
 
 TEST_CASE("explain reads lines that a recorder wrote, and says what keeps a call from wgmma") {

@@ -85,7 +85,8 @@ inline int spill_allowance(const GridJob& job) {
       "attn_bwd_dkv bf16 d128 gqa1 left right mask=qk bias=1k,bf16 scale<=0 dbias=1k,bf16 |";
   // Of elements of a bias that are loaded one by one, and of masked rows of packed sequences.
   constexpr const char* kElementsD96 =
-      "attn_bwd_dkv bf16 d96 gqa4 left right seqlens bias=qk,bf16,scalar dbias=qk,bf16,";
+      "attn_bwd_dkv bf16 d96 gqa4 left right seqlens bias=qk,bf16,scalar "
+      "dbias=qk,bf16,reduced,few,scalar |";
   constexpr const char* kPackedDqD192 =
       "attn_bwd_dq fp16 d192 gqa4 left right packed mask=qk bias=qk,fp16 |";
   constexpr Row kRows[] = {{"sm_80", kFp32Bias, 8},       {"sm_90a", kFp32Bias, 8},

@@ -3,7 +3,7 @@
 
 namespace attnjit::kernel {
 
-// Which keys of k and v those of a call are.
+// The rows of k and v that are the keys of a call, by kv head.
 struct SelectedKeysParams {
   const void* indices;
   int64 batch_stride, head_stride, key_stride;  // elements

@@ -42,6 +42,34 @@ TEST_CASE("terms over selected keys as texts") {
         "2.0 * tanh(s / 2.0) + f0[b, g, 0, i1[b, g, j]]");
 }
 
+TEST_CASE("who reads the number of all keys is known ahead of building") {
+  const auto has_it = [](const std::optional<Expr>& e) {
+    return e && std::ranges::any_of(e->operands(), [](const OperandDeclaration& operand) {
+             return operand.name == kKeyNumbers;
+           });
+  };
+  int readers = 0;
+  for (int choice = 0; choice < 2 * 2 * 2 * 2 * 4; ++choice) {
+    constexpr const char* kKeeps[] = {"", "j % 2 == 0", "j < Lk - 1", "j <= i + off"};
+    KeyTerms terms;
+    terms.bottom_right = choice % 2 != 0;
+    if (choice / 2 % 2 != 0) terms.left = 4;
+    if (choice / 4 % 2 != 0) terms.right = 0;
+    terms.has_slopes = choice / 8 % 2 != 0;
+    if (const std::string keep = kKeeps[choice / 16]; !keep.empty()) {
+      terms.keep = parse(Kind::kKeep, keep, {});
+    }
+    CAPTURE(choice);
+    CHECK(read_num_keys(terms) ==
+          (has_it(keep_of_selected(terms)) || has_it(score_of_selected(terms))));
+    readers += read_num_keys(terms) ? 1 : 0;
+  }
+  CHECK(readers == 38);
+  KeyTerms terms;
+  terms.score = parse(Kind::kScore, "s - float(Lk - j)", {});
+  CHECK(read_num_keys(terms));
+}
+
 // Values of expressions over five keys of nine, and over the keys that these are.
 TEST_CASE("terms over selected keys have the values of the keys' own numbers") {
   constexpr std::int64_t kKeys[] = {4, 0, 8, 4, 2};
