@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "expr/gradient_form.hpp"
 #include "expr/interned.hpp"
 
 /// The expressions of a kernel as structs of device functions that read like the formulas, for the
@@ -18,8 +19,10 @@ std::string keep_formula(const expr::Interned& keep, bool packs_heads);
 std::string score_formula(const expr::Interned& score, bool packs_heads);
 /// The same with `slope` in the place of its derivative by s.
 std::string score_formula(const expr::Interned& score, const expr::Expr& slope, bool packs_heads);
-/// SiteFormula, which numbers the element of the operand that a `read` of the score is of.
-std::string site_formula(const expr::Interned& score, const expr::Expr& read);
+/// SiteFormula, which numbers the element of the operand that a `read` of the score is of. That of
+/// form kScale also has the two numbers of its `scale`.
+std::string site_formula(const expr::Interned& score, const expr::Expr& read,
+                         const std::optional<expr::ScoreScale>& scale = {});
 /// That of a score that is `s` and a term without s: of the term.
 std::string addend_formula(const expr::Interned& score, const expr::Expr& addend, bool packs_heads);
 

@@ -40,6 +40,20 @@ std::string returned(const std::vector<std::string>& roots) {
   return fmt::format("    return {};\n", roots[0]);
 }
 
+// A function of a float that all pairs of a head share.
+std::string head_function(std::string_view name, const Expr& e, const expr::Interned& score) {
+  const Formula f = make_formula(e, score, false);
+  const FormulaText text(f, [&f](int place) { return f.name(place); });
+  std::vector<int> places(e.nodes().size());
+  std::iota(places.begin(), places.end(), 0);
+  return fmt::format(
+      "  // {}\n"
+      "  template <class Params>\n"
+      "  ATTNJIT_DEVICE static float {}(const Params& params, const Place& at) {{\n"
+      "{}    return {};\n  }}\n",
+      expr::canonical_text(e), name, lines(f, text, places), text.text(f.e.root()));
+}
+
 // Two floats as one expression, whose parts are there once.
 Expr beside(const Expr& a, const Expr& b) {
   Graph graph;
@@ -113,7 +127,8 @@ std::string score_formula(const expr::Interned& score, bool packs_heads) {
   return score_formula(score, expr::derivative_by_score(score.expression), packs_heads);
 }
 
-std::string site_formula(const expr::Interned& score, const Expr& read) {
+std::string site_formula(const expr::Interned& score, const Expr& read,
+                         const std::optional<expr::ScoreScale>& scale) {
   // The read alone: its element is numbered, not loaded.
   class SiteText : public FormulaText {
    public:
@@ -131,10 +146,13 @@ std::string site_formula(const expr::Interned& score, const Expr& read) {
       "  // The element that a pair reads.\n"
       "  template <class Params>\n"
       "  ATTNJIT_DEVICE static int element(const Params& params, const Place& at, int i, int j) "
-      "{{\n{}    return {};\n  }}\n}};\n\n"
+      "{{\n{}    return {};\n  }}\n{}}};\n\n"
       "}}  // namespace formula\n\nusing formula::SiteFormula;\n\n"
       "}}  // namespace attnjit::kernel\n",
-      expr::canonical_text(read), score.dtypes.size(), lines(f, text, places), text.element());
+      expr::canonical_text(read), score.dtypes.size(), lines(f, text, places), text.element(),
+      scale ? head_function("slope", scale->slope, score) +
+                  head_function("factor", scale->factor, score)
+            : "");
 }
 
 std::string addend_formula(const expr::Interned& score, const Expr& addend, bool packs_heads) {

@@ -97,12 +97,38 @@ bool is_by_index_table(const Expr& e) {
   return tables == 1 && axes && (*axes & ~use_of(Index::kHeadQ)) == 0;
 }
 
+// Whether a float is a product of s and factors without it, or a sum of such.
+bool is_multiple_of_score(const Expr& e) {
+  const std::vector<Uses> uses = uses_of_nodes(e);
+  std::vector<bool> multiples;  // of the nodes
+  for (const Node& node : e.nodes()) {
+    const auto arg = [&](std::size_t n) { return static_cast<std::size_t>(node.args[n]); };
+    const auto is_multiple = [&](std::size_t n) { return multiples[arg(n)]; };
+    const auto has_score = [&](std::size_t n) { return (uses[arg(n)] & kUsesScore) != 0; };
+    const auto is_side = [&](std::size_t n) {
+      return is_multiple(n) || is_literal(e.node(node.args[n]), 0.f);
+    };
+    bool multiple = node.is(Op::kScore);
+    if (node.is(Op::kNegate)) multiple = is_multiple(0);
+    if (node.is(Op::kAdd) || node.is(Op::kSubtract)) multiple = is_multiple(0) && is_multiple(1);
+    if (node.is(Op::kDivide)) multiple = is_multiple(0) && !has_score(1);
+    if (node.is(Op::kMultiply)) {
+      multiple = (is_multiple(0) && !has_score(1)) || (is_multiple(1) && !has_score(0));
+    }
+    if (node.is(Op::kSelect)) multiple = !has_score(0) && is_side(1) && is_side(2);
+    multiples.push_back(multiple);
+  }
+  return multiples.back();
+}
+
 }  // namespace
 
 const char* name(GradientForm form) {
   switch (form) {
     case GradientForm::kBlockSums:
       return "block sums";
+    case GradientForm::kScale:
+      return "scale";
     case GradientForm::kRows:
       return "rows";
     case GradientForm::kKeys:
@@ -137,6 +163,14 @@ GradientForm gradient_form(const Expr& read) {
   return is_by_index_table(read) ? GradientForm::kIndexTable : GradientForm::kAtomics;
 }
 
+std::optional<ScoreScale> scale_of(const Expr& score, const Expr& by_read) {
+  if (!is_multiple_of_score(by_read)) return std::nullopt;
+  ScoreScale scale{derivative_by_score(score), derivative_by_score(by_read)};
+  const Uses used = uses(scale.slope) | uses(scale.factor);
+  if ((used & (kUsesScore | kUsesPair)) != 0) return std::nullopt;
+  return scale;
+}
+
 std::vector<GradientSite> gradient_sites(const Expr& score, OperandSet operands, Lengths lengths) {
   constexpr Uses kOfLengths =
       use_of(Index::kOffset) | use_of(Index::kNumQueries) | use_of(Index::kNumKeys);
@@ -148,7 +182,10 @@ std::vector<GradientSite> gradient_sites(const Expr& score, OperandSet operands,
     if ((operands >> number & 1) == 0) continue;
     const Uses used = uses(site.read);
     const bool per_head = (used & use_of(Index::kHeadQ)) != 0;
-    const GradientForm form = gradient_form(site.read);
+    GradientForm form = gradient_form(site.read);
+    if (form == GradientForm::kBlockSums && scale_of(score, site.factor)) {
+      form = GradientForm::kScale;
+    }
     const bool any_place = lengths == Lengths::kPacked && form == GradientForm::kPairs;
     sites.push_back({.operand = number,
                      .read = site.read,

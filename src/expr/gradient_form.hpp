@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "expr/derivative.hpp"
@@ -10,6 +11,7 @@ namespace attnjit::expr {
 /// it is read by.
 enum class GradientForm {
   kBlockSums,   ///< neither i nor j: sums of whole planes
+  kScale,       ///< the same, where it is a factor of s and nothing else (scale_of())
   kRows,        ///< i: sums of rows
   kKeys,        ///< j: sums of keys
   kDiagonals,   ///< j - i: sums along diagonals
@@ -18,10 +20,10 @@ enum class GradientForm {
   kAtomics,     ///< all else: atomic additions
 };
 
-/// "block sums", "rows", "keys", "diagonals", "pairs", "index table" or "atomics".
+/// "block sums", "scale", "rows", "keys", "diagonals", "pairs", "index table" or "atomics".
 const char* name(GradientForm form);
 
-/// The form of one read of an operand.
+/// The form of one read of an operand, by its index alone: never kScale.
 GradientForm gradient_form(const Expr& read);
 
 /// A place where a score reads an operand whose gradient is wanted.
@@ -45,6 +47,17 @@ enum class Lengths {
   kOwn,     ///< each has its own
   kPacked,  ///< the same, and no axis of an operand is as long as all of them
 };
+
+/// A score that is `slope` s and terms without s, whose derivative by a read is `factor` s. Neither
+/// uses s, i or j.
+struct ScoreScale {
+  Expr slope, factor;
+};
+
+/// The scale that a read is of `score`, whose derivative by it is `by_read`; nothing where they
+/// have another shape. The gradient by the read is the sum over rows of q dq times factor / slope,
+/// unless the slope is 0.
+std::optional<ScoreScale> scale_of(const Expr& score, const Expr& by_read);
 
 /// The sites of `operands` in a score: of one after another in their order, each in that of the
 /// text. An operand that the score does not depend on has none. Pairs of packed sequences are

@@ -65,6 +65,12 @@ const Said kScores[] = {
     {"s * x[h] + exp(-abs(s)) * x[0] + y", {"x=fp32:h", "y=fp32"}, {"x", "y"}},
 };
 
+// Multiplies the scores of a head.
+const Said kScales[] = {
+    {"s * sigmoid(gate[b, h]) - shift[g]", {"gate=bf16:b,h", "shift=fp32:g"}, {"gate", "shift"}},
+    {"(h == 0 ? 0.0 : s / (1.0 + x * x)) + row[b, i]", {"x=fp32", "row=bf16:b,q"}, {"x", "row"}},
+};
+
 TEST_CASE("gradients of operands: each form") {
   Bench bench;
   int turn = 0;
@@ -116,6 +122,27 @@ TEST_CASE("gradients of operands: beside other features") {
   CHECK(report(bench, spec) == "");
 }
 
+TEST_CASE("gradients of operands: a scale of the scores") {
+  Bench bench;
+  ProblemSpec spec = with(kSmall, kScales[0]);
+  spec.softcap = 3.0f;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  CHECK(report(bench, spec) == "");
+  spec = with(kSmall, kScales[1]);
+  spec.head_dim = 36;  // rows are not 16-byte aligned
+  spec.keep = "i % 3 != 0 && j <= i + off";
+  CHECK(report(bench, spec) == "");
+  // Of a head with so large a slope tiles are walked.
+  spec = with(kSmall, {"s * x[h] * (h == 0 ? 17179869184.0 : 2147483648.0)", {"x=fp32:h"}, {"x"}});
+  spec.scale = 0x1p-34f;
+  CHECK(report(bench, spec, true) == "");
+  spec = with(kSmall, kScales[0]);
+  spec.packed = true;
+  spec.cu_seqlens_q = {0, 40, 100};
+  spec.cu_seqlens_kv = {0, 50, 130};
+  CHECK(report(bench, spec, true) == "");
+}
+
 TEST_CASE("gradients of operands: where there is nothing to add up they are 0") {
   Bench bench;
   ProblemSpec spec = with(kSmall, kScores[2]);
@@ -162,6 +189,12 @@ TEST_CASE_FIXTURE(Mutations, "caught in gradients of operands: sums") {
                 {kUnordered});
   expect_report({kKernel, "Base::apply(slopes, ds);", ""}, {with(kSmall, kScores[3]), "{}"},
                 {"row"});
+  Run scale{with(kSmall, kScales[1]), "{}"};
+  scale.spec.keep = "i % 3 != 0 && j <= i + off";
+  expect_report({kSite, "size >= kLeastSlope", "size >= 0.0f"}, scale, {"x"});
+  expect_report({kSite, "Formula::factor(operands, at) / slope", "Formula::factor(operands, at)"},
+                scale, {"x"});
+  expect_report({kSite, "if (row >= kernel.block.query_len) return;", ""}, scale, {"q"});
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ std::string policy(GradientForm form) {
   switch (form) {
     case GradientForm::kBlockSums:
       return listed("kColumns");
+    case GradientForm::kScale:
+      return "ScaleSums<kConfig, SiteFormula>(site, score)";
     case GradientForm::kRows:
       return listed("kRows");
     case GradientForm::kKeys:
@@ -44,7 +46,15 @@ std::vector<expr::GradientSite> gradient_sites(const BackwardFamily& f) {
   const expr::Lengths lengths = f.scores.packed    ? expr::Lengths::kPacked
                                 : f.scores.seqlens ? expr::Lengths::kOwn
                                                    : expr::Lengths::kShared;
-  return expr::gradient_sites(f.scores.score->expression, f.gradient_operands.of_score(), lengths);
+  std::vector<expr::GradientSite> sites =
+      expr::gradient_sites(f.scores.score->expression, f.gradient_operands.of_score(), lengths);
+  // A dq of fp16 has lost its smallest terms.
+  for (expr::GradientSite& site : sites) {
+    if (site.form == GradientForm::kScale && f.scores.dtype != DType::kBFloat16) {
+      site.form = GradientForm::kBlockSums;
+    }
+  }
+  return sites;
 }
 
 constexpr BackwardTile square_tile(int block, int num_warps, int query_warps, int min_blocks) {
@@ -72,12 +82,16 @@ kernel::BackwardMmaConfig operand_gradient_config(const BackwardFamily& f, const
 Source render_operand_gradient(const kernel::BackwardMmaConfig& config,
                                const BackwardFamily& family, const expr::GradientSite& site,
                                const TemplateSet& templates) {
+  std::optional<expr::ScoreScale> scale;
+  if (site.form == GradientForm::kScale) {
+    scale = expr::scale_of(family.scores.score->expression, site.factor);
+  }
   ScoreKernel kernel{.entry = "attn_bwd_operand",
                      .header = "backward/mma/operand_gradient.cuh",
                      .function = "backward_operand_gradient",
                      .more = {{"OperandGradientParams", "site"}},
                      .policies = {policy(site.form)},
-                     .formulas = site_formula(*family.scores.score, site.read),
+                     .formulas = site_formula(*family.scores.score, site.read, scale),
                      .slope = &site.factor};
   const BackwardTile tile =
       square_tile(config.block_q, config.num_warps, config.query_warps, config.min_blocks);
@@ -102,6 +116,7 @@ SiteLists site_lists(const expr::GradientSite& site, const kernel::BackwardMmaCo
   SiteLists lists{.form = site.form};
   switch (site.form) {
     case GradientForm::kBlockSums:
+    case GradientForm::kScale:
     case GradientForm::kKeys:
       lists.entries = config.block_kv;
       break;

@@ -92,7 +92,7 @@ TEST_CASE("scores have canonical texts, derivatives and gradient forms") {
        "1.0",
        {F::kDiagonals}},
       {"s + swin[h, where_to[i, j]]", "s + f0[h, i1[i, j]]", "1.0", {F::kIndexTable}},
-      {"s * sigmoid(gate)", "s * sigmoid(f0)", "sigmoid(f0)", {F::kBlockSums}},
+      {"s * sigmoid(gate)", "s * sigmoid(f0)", "sigmoid(f0)", {F::kScale}},
       {"j <= i ? s : -inf", "j <= i ? s : -inf", "j <= i ? 1.0 : 0.0", {}},
       {"s - log(float(1 + abs(i - j))) * gate",
        "s - log(float(1 + abs(i - j))) * f0",

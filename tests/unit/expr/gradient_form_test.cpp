@@ -77,6 +77,31 @@ TEST_CASE("no i and no j are block sums") {
   }
 }
 
+TEST_CASE("a number by which scores are multiplied, and nothing else, is a scale") {
+  const auto scale = [](const char* text) {
+    const Expr score = parse(Kind::kScore, text, kOperands);
+    const auto sites = read_sites(score);
+    REQUIRE(!sites.empty());
+    return scale_of(score, sites.front().factor);
+  };
+  for (const char* text :
+       {"s * t0", "s / t1[h]", "t2[b, g] * s * exp(t1[3]) + t1[j]", "s * clamp(t0, 0.5, 2.0)",
+        "s * exp(t1[h]) - t1[i] * t1[j]", "-s * t0 + s"}) {
+    INFO(text);
+    CHECK(scale(text));
+  }
+  for (const char* text : {"s + t0", "s * t0 + t0", "s * s * t0", "tanh(s * t0)", "s * t0 * t1[j]",
+                           "s * t0 + s * t1[i]", "s * max(s, t0)", "abs(s) * t0",
+                           "s < 0.0 ? s * t0 : s", "(s + t1[j]) * t0"}) {
+    INFO(text);
+    CHECK_FALSE(scale(text));
+  }
+  const auto both = scale("s * exp(t0) + t1[j]");
+  REQUIRE(both);
+  CHECK(same(both->slope, parse(Kind::kScore, "exp(t0)", kOperands)));
+  CHECK(same(both->factor, both->slope));
+}
+
 TEST_CASE("all else are atomics") {
   for (const char* text :
        {"s + t2[h, i // 8 - j // 8]", "s + t1[i + j]", "s + t2[n2[i, j], n2[j, i]]",
@@ -100,7 +125,7 @@ TEST_CASE("sites are those of the operands asked for, each with what sums are ke
   const auto sites = gradient_sites(e, both, Lengths::kOwn);
   REQUIRE(sites.size() == 4);
   CHECK(sites[0].operand == number("t1"));
-  CHECK(sites[0].form == F::kBlockSums);
+  CHECK(sites[0].form == F::kScale);
   CHECK((sites[0].per_kv_head && !sites[0].per_head && !sites[0].per_batch));
   CHECK((sites[1].per_batch && !sites[1].per_kv_head));
   CHECK(sites[2].operand == number("t2"));

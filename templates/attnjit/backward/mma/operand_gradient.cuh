@@ -58,6 +58,9 @@ struct BackwardOperandGradient : TileStages<kConfig, GradientScores<kConfig, Fea
       const int batch = first_batch + next_sharer / num_heads;
       const int head = first_head + next_sharer % num_heads;
       this->enter_batch(batch, head);
+      if constexpr (requires { site.add_rows(*this); }) {
+        if (next_tile == 0 && site.add_rows(*this)) continue;
+      }
       while (next_tile < line.length) {
         const int n = next_tile++;
         const int q_tile = line.q_tile + n * line.q_step;

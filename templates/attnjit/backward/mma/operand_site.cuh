@@ -8,6 +8,7 @@
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/formula_reads.cuh"
+#include "attnjit/tile/copy.cuh"
 
 // Policies for what a read of an operand adds to the operand's gradient, by what its index depends
 // on. `Formula` is rendered from the read (codegen/site_code.cpp): element() numbers the element
@@ -185,6 +186,66 @@ struct ListedSums : TileSums<kConfig> {
       }
     } else {
       for (int row = 0; row < kRows; ++row) total += value(row, entry);
+    }
+    return total;
+  }
+};
+
+// The sums of a read by which the score is multiplied, and nothing else: the score is slope s and
+// terms without s, and its derivative by the element is factor s, with numbers that all pairs of a
+// head share. dq is the sum of dS slope scale k over keys, and so
+//
+//   sum of dS factor s over pairs = factor / slope (sum of q dq over rows)
+//
+// which takes the rows of dq and no tiles of scores. Heads whose slope is 0, or so small or large
+// that dq may lack its terms, have their tiles walked.
+template <BackwardMmaConfig kConfig, class Formula>
+struct ScaleSums : ListedSums<kConfig, ListEntries::kColumns, Formula> {
+  using Base = ListedSums<kConfig, ListEntries::kColumns, Formula>;
+  using Base::Base, Base::line, Base::operands, Base::sum;
+  static constexpr float kLeastSlope = 0x1p-32f, kMostSlope = 0x1p32f;
+
+  // Adds what the rows of the line at hand give of the kernel's head, if the slope allows.
+  template <class Kernel>
+  ATTNJIT_DEVICE bool add_rows(const Kernel& kernel) {
+    const formula::Place at = formula::place_of<Base::kShape>(operands, kernel.block);
+    const float slope = Formula::slope(operands, at), size = fabsf(slope);
+    if (!(size >= kLeastSlope && size <= kMostSlope)) return false;
+    const BackwardParams& params = kernel.params;
+    const int head = kernel.block.head, first = line.q_tile * kConfig.block_q;
+    const uint16* q =
+        kernel.query_rows(static_cast<const uint16*>(params.q), params.q_strides, head);
+    const uint16* dq =
+        kernel.query_rows(static_cast<const uint16*>(params.dq), params.dq_strides, head);
+    float total = 0.0f;
+    for_each_chunk<kConfig.block_q, ceil_div(kConfig.head_dim, 8), kConfig.num_threads(), true>(
+        [&](int r, int chunk) {
+          const int row = first + r;
+          if (row >= kernel.block.query_len) return;
+          total += product(eight(q + row * params.q_strides.row, 8 * chunk),
+                           eight(dq + row * params.dq_strides.row, 8 * chunk));
+        });
+    sum[0][0][0][0] += Formula::factor(operands, at) / slope * total;
+    return true;
+  }
+
+ private:
+  ATTNJIT_DEVICE static ptx::Vector16 eight(const uint16* row, int column) {
+    if constexpr (kConfig.aligned) {
+      return ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row + column));
+    }
+    return load_elements(row, column, kConfig.head_dim);
+  }
+  // The dq of a dead row is 0, whatever its q is.
+  ATTNJIT_DEVICE static float product(const ptx::Vector16& q, const ptx::Vector16& dq) {
+    const auto element = [](const ptx::Vector16& v, int i) {
+      return ptx::widen<kConfig.dtype>(static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
+    };
+    float total = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float by_q = element(dq, i);
+      if (by_q != 0.0f) total = fmaf(element(q, i), by_q, total);
     }
     return total;
   }
