@@ -13,8 +13,7 @@ constexpr int kOldestDriver = 12040;
 constexpr const char* kLibcuda = "libcuda.so.1";
 constexpr const char* kWithoutGpu =
     "Without a GPU attnjit warmup compiles, and attnjit run --on cpu computes where the CPU "
-    "executor "
-    "was built, as wheels lack it; attnjit.reference computes from Python.";
+    "executor was built, as wheels lack it; attnjit.reference computes from Python.";
 
 Error no_device(const std::string& message) {
   return Error(ErrorKind::kNoDevice, fmt::format("{}. {}", message, kWithoutGpu));

@@ -71,7 +71,7 @@ TEST_CASE("plan tells what is derived from expressions") {
                "gate=fp32", "--operand", "rel=fp32:h,9", "--operand", "far=fp32:99", "--backward",
                "--grad", "gate", "--grad", "rel", "--grad", "far"}) ==
         base::Json({"score: changes s, so that the backward multiplies by slopes",
-                    "gradient of gate: scale, deterministic, 32768 bytes",
+                    "gradient of gate: scale, deterministic where dq is, 32768 bytes",
                     "gradient of rel: diagonals, deterministic, 260096 bytes",
                     "gradient of far: atomics, not deterministic, 396 bytes"}));
 }

@@ -194,7 +194,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in gradients of operands: sums") {
   expect_report({kSite, "size >= kLeastSlope", "size >= 0.0f"}, scale, {"x"});
   expect_report({kSite, "Formula::factor(operands, at) / slope", "Formula::factor(operands, at)"},
                 scale, {"x"});
-  expect_report({kSite, "if (row >= kernel.block.query_len) return;", ""}, scale, {"q"});
+  expect_report({kSite, "if (!live.has(row)) return;", ""}, scale, {"q"});
 }
 
 }  // namespace

@@ -71,6 +71,12 @@ std::vector<std::string> facts(const problem::Problem& problem, bool packs_heads
   return lines;
 }
 
+// Whether the sums of a form have the same bits every time.
+const char* repeats(expr::GradientForm form) {
+  if (form == expr::GradientForm::kAtomics) return "not deterministic";
+  return form == expr::GradientForm::kScale ? "deterministic where dq is" : "deterministic";
+}
+
 // The form in which one read of an operand adds to its gradient, and the memory of that.
 std::string gradient_facts(const expr::GradientSite& site, const launch::SiteLayout& layout,
                            const problem::BackwardProblem& problem,
@@ -79,10 +85,9 @@ std::string gradient_facts(const expr::GradientSite& site, const launch::SiteLay
   constexpr std::int64_t kListBytes = sizeof(float) + sizeof(std::int32_t);
   const std::int64_t bytes =
       layout.entries * kListBytes + layout.copies * layout.elements * std::int64_t{sizeof(float)};
-  return fmt::format(
-      "gradient of {}: {}, {}, {} bytes", name_of(problem.forward.score_operands[number], operands),
-      expr::name(site.form),
-      site.form == expr::GradientForm::kAtomics ? "not deterministic" : "deterministic", bytes);
+  return fmt::format("gradient of {}: {}, {}, {} bytes",
+                     name_of(problem.forward.score_operands[number], operands),
+                     expr::name(site.form), repeats(site.form), bytes);
 }
 
 }  // namespace

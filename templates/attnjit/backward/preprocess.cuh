@@ -8,8 +8,8 @@
 #include "attnjit/score/load_row_bias.cuh"
 #include "attnjit/score/load_row_mask.cuh"
 #include "attnjit/score/load_sink.cuh"
-#include "attnjit/tile/copy.cuh"
 #include "attnjit/tile/packed_rows.cuh"
+#include "attnjit/tile/row_product.cuh"
 
 // Prepares the rows of the backward, and sets to zero what later kernels add to:
 //
@@ -227,21 +227,10 @@ struct BackwardPreprocess {
   // Of eight columns from `column` on; those past the end count as 0.
   ATTNJIT_DEVICE float product(const uint16* out, const uint16* dout, int column) const {
     if (column >= kConfig.head_dim_v) return 0.0f;
-    const ptx::Vector16 a = load_eight(out, column);
-    const ptx::Vector16 b = load_eight(dout, column);
-    const auto element = [](const ptx::Vector16& v, int i) {
-      return ptx::widen<kConfig.dtype>(static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
-    };
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) sum = fmaf(element(a, i), element(b, i), sum);
-    return sum;
+    return product_of_eight<kConfig.dtype>(eight(out, column), eight(dout, column));
   }
-  ATTNJIT_DEVICE ptx::Vector16 load_eight(const uint16* row, int column) const {
-    if constexpr (kConfig.aligned) {
-      return ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row + column));
-    }
-    return load_elements(row, column, kConfig.head_dim_v);
+  ATTNJIT_DEVICE static ptx::Vector16 eight(const uint16* row, int column) {
+    return load_eight<kConfig.aligned>(row, column, kConfig.head_dim_v);
   }
 };
 

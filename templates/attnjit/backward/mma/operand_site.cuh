@@ -8,10 +8,10 @@
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/formula_reads.cuh"
-#include "attnjit/tile/copy.cuh"
+#include "attnjit/tile/row_product.cuh"
 
 // Policies for what a read of an operand adds to the operand's gradient, by what its index depends
-// on. `Formula` is rendered from the read (codegen/site_code.cpp): element() numbers the element
+// on. `Formula` is rendered from the read (codegen/score_code.cpp): element() numbers the element
 // that a pair reads. A kernel calls add() for each span of each of its tiles, and finish() once.
 namespace attnjit::kernel {
 
@@ -217,13 +217,14 @@ struct ScaleSums : ListedSums<kConfig, ListEntries::kColumns, Formula> {
         kernel.query_rows(static_cast<const uint16*>(params.q), params.q_strides, head);
     const uint16* dq =
         kernel.query_rows(static_cast<const uint16*>(params.dq), params.dq_strides, head);
+    const auto live = kernel.load_live(head, line.q_tile);
     float total = 0.0f;
     for_each_chunk<kConfig.block_q, ceil_div(kConfig.head_dim, 8), kConfig.num_threads(), true>(
-        [&](int r, int chunk) {
-          const int row = first + r;
-          if (row >= kernel.block.query_len) return;
-          total += product(eight(q + row * params.q_strides.row, 8 * chunk),
-                           eight(dq + row * params.dq_strides.row, 8 * chunk));
+        [&](int row, int chunk) {
+          if (!live.has(row)) return;
+          total += product_of_eight<kConfig.dtype>(
+              eight(q + (first + row) * params.q_strides.row, 8 * chunk),
+              eight(dq + (first + row) * params.dq_strides.row, 8 * chunk));
         });
     sum[0][0][0][0] += Formula::factor(operands, at) / slope * total;
     return true;
@@ -231,23 +232,7 @@ struct ScaleSums : ListedSums<kConfig, ListEntries::kColumns, Formula> {
 
  private:
   ATTNJIT_DEVICE static ptx::Vector16 eight(const uint16* row, int column) {
-    if constexpr (kConfig.aligned) {
-      return ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row + column));
-    }
-    return load_elements(row, column, kConfig.head_dim);
-  }
-  // The dq of a dead row is 0, whatever its q is.
-  ATTNJIT_DEVICE static float product(const ptx::Vector16& q, const ptx::Vector16& dq) {
-    const auto element = [](const ptx::Vector16& v, int i) {
-      return ptx::widen<kConfig.dtype>(static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
-    };
-    float total = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const float by_q = element(dq, i);
-      if (by_q != 0.0f) total = fmaf(element(q, i), by_q, total);
-    }
-    return total;
+    return load_eight<kConfig.aligned>(row, column, kConfig.head_dim);
   }
 };
 
