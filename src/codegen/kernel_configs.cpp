@@ -4,6 +4,7 @@
 
 #include "codegen/features.hpp"
 #include "codegen/kernel_dtype.hpp"
+#include "codegen/kernels/operand_gradient.hpp"
 #include "codegen/mask_form.hpp"
 
 namespace attnjit::codegen {
@@ -101,7 +102,8 @@ std::optional<kernel::MaskToBitsConfig> mask_to_bits_config(const BackwardFamily
   if (!config || !config->per_pair) return config;
   config->by_keys = dkv.keys_in_rows;
   config->by_rows = !config->by_keys || tunables.dq_method == DqMethod::kKernel ||
-                    tunables.dbias_method == DbiasMethod::kKernel || f.gradient_operands.any();
+                    tunables.dbias_method == DbiasMethod::kKernel ||
+                    operand_sites(f, tunables).have_kernels();
   return config;
 }
 

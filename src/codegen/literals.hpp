@@ -39,9 +39,9 @@ inline std::string literal(kernel::DqOrder value) {
   constexpr const char* kNames[] = {"kAny", "kFirstStores", "kKeys"};
   return fmt::format("DqOrder::{}", kNames[static_cast<int>(value)]);
 }
-inline std::string literal(kernel::PlaneDbias value) {
-  constexpr const char* kNames[] = {"kNone", "kStore", "kSum"};
-  return fmt::format("PlaneDbias::{}", kNames[static_cast<int>(value)]);
+inline std::string literal(kernel::PlaneSums value) {
+  constexpr const char* kNames[] = {"kNone", "kStoreDbias", "kDbias", "kOperand"};
+  return fmt::format("PlaneSums::{}", kNames[static_cast<int>(value)]);
 }
 inline std::string literal(problem::Extent value) {
   switch (value) {

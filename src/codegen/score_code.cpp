@@ -159,9 +159,13 @@ std::string addend_formula(const expr::Interned& score, const Expr& addend, bool
   const int root = addend.root();
   const Formula f = make_formula(addend, score, packs_heads, std::array{root});
   const PairFunction function{"float", "addend", "", {root}, returned};
+  constexpr expr::Uses kOfBatch = expr::use_of(Index::kBatch) | expr::use_of(Index::kOffset) |
+                                  expr::use_of(Index::kNumQueries) | expr::use_of(Index::kNumKeys);
   return header(score, fmt::format("  // Whether it may be infinite or NaN.\n"
-                                   "  static constexpr bool kAddsAny = {};\n",
-                                   !is_finite(addend)) +
+                                   "  static constexpr bool kAddsAny = {};\n"
+                                   "  // Whether batch elements have addends of their own.\n"
+                                   "  static constexpr bool kUsesBatch = {};\n",
+                                   !is_finite(addend), (score.uses & kOfBatch) != 0) +
                            functions_by_level(f, std::array{function}));
 }
 

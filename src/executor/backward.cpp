@@ -55,11 +55,12 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
               rows_of_dbias * launch::dbias_partial_keys(problem), sizeof(kernel::uint16),
               TensorRole::kOutput);
   }
-  for (std::size_t n = 0; n < plan.gradient_sites.size(); ++n) {
+  for (std::size_t n = 0; n < plan.sites.list.size(); ++n) {
     const std::int64_t entries = layout.sites[n].entries;
     if (entries == 0) continue;
     const kernel::OperandGradientParams& site = values.sites[n];
-    add_array(memory, "sums of an operand", site.values, entries, kFloatBytes, TensorRole::kOutput);
+    add_array(memory, "sums of an operand", site.values, layout.sites[n].shares * entries,
+              kFloatBytes, TensorRole::kOutput);
     add_array(memory, "elements of an operand", site.elements, entries, sizeof(kernel::int32),
               TensorRole::kOutput);
     add_array(memory, "ranges of elements", site.ranges, entries / kernel::kListChunk,

@@ -334,17 +334,17 @@ void BackwardArguments::set_dsink(const problem::BackwardProblem& problem, const
 
 void BackwardArguments::set_operand_gradients(const problem::BackwardProblem& problem,
                                               const BackwardArgs& args) {
-  for (std::size_t n = 0; n < spec_.gradient_sites.size(); ++n) {
+  for (std::size_t n = 0; n < spec_.sites.list.size(); ++n) {
     const SiteLayout& layout = layout_.sites[n];
-    values_.sites[n] = site_params(spec_.gradient_sites[n], layout, problem, workspace_);
-    set_shape(operand_site_step(n), layout.blocks());
+    values_.sites[n] = site_params(spec_.sites.list[n], layout, problem, workspace_);
+    if (spec_.sites.in_dkv != n) set_shape(operand_site_step(n), layout.blocks());
   }
   if (const auto& config = spec_.operand_sites) {
     values_.operand = values_.dbias;
     values_.operand.num_q_tiles = kernel::ceil_div(problem.forward.seqlen_q, config->block_q);
     values_.operand.num_kv_tiles = kernel::ceil_div(problem.forward.seqlen_kv, config->block_kv);
   }
-  const OperandSums sums{spec_.gradient_sites,
+  const OperandSums sums{spec_.sites.list,
                          layout_.sites.data(),
                          layout_.slices.data(),
                          *spec_.operand_sum,
@@ -382,7 +382,10 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
 // The order of the parameters that codegen/render.hpp tells.
 void BackwardArguments::list_parameters() {
   codegen::FeatureValues& features = values_.features;
-  if (spec_.dkv.single_tile) {
+  if (spec_.sites.in_dkv) {
+    list(BackwardStep::kDkv,
+         {&values_.single_tile, &values_.planes, &values_.sites[*spec_.sites.in_dkv]}, features);
+  } else if (spec_.dkv.single_tile) {
     list(BackwardStep::kDkv, {&values_.single_tile, &values_.planes, &values_.dkv_dbias}, features);
   } else if (spec_.dkv.shared_bias) {
     list(BackwardStep::kDkv, {&values_.dkv, &values_.planes, &values_.dkv_dbias}, features);
@@ -408,7 +411,8 @@ void BackwardArguments::list_parameters() {
   list(BackwardStep::kDvSum, {&values_.dv_sum});
   list(BackwardStep::kBiasSum, {&values_.bias_sum});
   list(BackwardStep::kSinkSum, {&values_.sink_sum});
-  for (std::size_t n = 0; n < spec_.gradient_sites.size(); ++n) {
+  for (std::size_t n = 0; n < spec_.sites.list.size(); ++n) {
+    if (spec_.sites.in_dkv == n) continue;
     list(operand_site_step(n), {&values_.operand, &values_.sites[n]}, features);
   }
   list(BackwardStep::kOperandSlices, {&values_.operand_slices});

@@ -63,7 +63,8 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                         .gather_keys = codegen::gather_keys_config(family.scores),
                         .scatter_keys = codegen::scatter_keys_config(family),
                         .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method),
-                        .sink_sum = codegen::sink_sum_config(family)};
+                        .sink_sum = codegen::sink_sum_config(family),
+                        .sites = codegen::operand_sites(family, tunables)};
   spec.dkv = codegen::facts(spec.dkv_kernel);
   spec.mask_to_bits = codegen::mask_to_bits_config(family, tunables, spec.dkv);
   if (family.scores.keep) {
@@ -128,15 +129,15 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add(BackwardStep::kBiasSum, codegen::render_bias_sum(*spec.bias_sum, templates), *spec.bias_sum,
         spec.bias_sum->shared_bytes());
   }
-  spec.gradient_sites = codegen::gradient_sites(family);
-  if (!spec.gradient_sites.empty()) {
+  if (spec.sites.have_kernels()) {
     const auto& config = spec.operand_sites.emplace(codegen::operand_gradient_config(family, arch));
     const int bytes = config.operand_shared_bytes();
     spec.operand_slots = arch.sm_count * blocks_per_sm(config, bytes, arch);
-    for (std::size_t n = 0; n < spec.gradient_sites.size(); ++n) {
+    for (std::size_t n = 0; n < spec.sites.list.size(); ++n) {
+      if (spec.sites.in_dkv == n) continue;
       add(operand_site_step(n),
-          codegen::render_operand_gradient(config, family, spec.gradient_sites[n], templates),
-          config, bytes);
+          codegen::render_operand_gradient(config, family, spec.sites.list[n], templates), config,
+          bytes);
     }
   }
   if (family.gradient_operands.any()) {
@@ -219,6 +220,16 @@ std::int64_t dbias_partial_batch(const problem::BackwardProblem& problem) {
   return problem.forward.bias.packs_keys ? 1 : problem.forward.batch;
 }
 
+SiteLayout site_layout_of(const BackwardPlanSpec& spec, std::size_t number,
+                          const problem::BackwardProblem& problem) {
+  const expr::GradientSite& site = spec.sites.list[number];
+  if (spec.sites.in_dkv == number) {
+    return site_layout(site, {spec.dkv.block_q, spec.dkv.block_kv, spec.block_slots}, problem);
+  }
+  const kernel::BackwardMmaConfig& config = *spec.operand_sites;
+  return site_layout(site, {config.block_q, config.block_kv, spec.operand_slots}, problem);
+}
+
 BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
                                 const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
@@ -259,18 +270,18 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
         take(layout.grid.q_planes * problem.dbias.queries * dbias_partial_keys(problem) *
              std::int64_t{sizeof(kernel::uint16)});
   }
-  for (std::size_t n = 0; n < spec.gradient_sites.size(); ++n) {
+  for (std::size_t n = 0; n < spec.sites.list.size(); ++n) {
     SiteLayout& site = layout.sites[n];
-    site = site_layout(spec.gradient_sites[n], *spec.operand_sites, spec.operand_slots, problem);
+    site = site_layout_of(spec, n, problem);
     if (site.entries == 0) continue;
-    site.values = take(site.entries * kFloat);
+    site.values = take(site.shares * site.entries * kFloat);
     site.numbers = take(site.entries * std::int64_t{sizeof(kernel::int32)});
     site.ranges = take(site.entries / kernel::kListChunk * std::int64_t{sizeof(kernel::IntRange)});
   }
   for (std::size_t n = 0; n < problem.gradients_of_operands().size(); ++n) {
     const problem::OperandGradient& gradient = problem.operand_gradients[n];
     SliceLayout& slices = layout.slices[n];
-    slices = slice_layout(gradient, spec.gradient_sites, layout.sites.data(), *spec.operand_sum,
+    slices = slice_layout(gradient, spec.sites.list, layout.sites.data(), *spec.operand_sum,
                           spec.sm_count);
     if (slices.slices > 1) slices.sums = take(slices.slices * elements(gradient) * kFloat);
   }

@@ -24,7 +24,8 @@ enum class BackwardStep {
   kDbias,          ///< dbias, where it has a kernel of its own
   kBiasSum,        ///< reduces and rounds dbias; beside kDbias it runs where that has shares
   kSinkSum,        ///< adds up dsink
-  kOperandSite,    ///< what a read of an operand adds to its gradient; the others follow
+  kOperandSite,    ///< what a read of an operand adds to its gradient; the others follow. Not
+                   ///< where kDkv has its sums
   kOperandSlices = kOperandSite + problem::kMaxGradientSites,  ///< adds up slices of long lists
   kOperandSum,                                                 ///< gradients of operands
   kScatterKeys,  ///< dk and dv of all keys, where the call selects some
@@ -54,7 +55,7 @@ struct BackwardPlanSpec {
   std::vector<codegen::RangedAxis> ranged_axes;  ///< of the operands of a keep expression
   std::optional<kernel::OperandRangesConfig> operand_ranges;
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
-  std::vector<expr::GradientSite> gradient_sites;          ///< of operands of the score
+  codegen::OperandSites sites;                             ///< of gradients of operands
   std::optional<kernel::BackwardMmaConfig> operand_sites;  ///< of their kernels
   std::optional<kernel::OperandSumConfig> operand_sum;
   int operand_slots = 0;  ///< thread blocks of operand_sites, as block_slots
@@ -128,8 +129,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// dbias that is kept per plane it has twice the elements, and a byte per tile. The kernel of dbias
 /// takes none of these, but tiles of fp32 for at most four times as many thread blocks as the
 /// device holds, and so does path single_tile. Gradients of operands take
-/// (1 + B Hq / planes) times 8.25 bytes for each sum of a row, a key, a diagonal or an indexed
-/// pair, and 4 bytes for each element where pairs or atomics are. Selected keys take
+/// 4.25 + 4 (1 + B Hq / planes) bytes for each sum of a row, a key, a diagonal or an indexed pair,
+/// and 4 bytes for each element where pairs or atomics are. Selected keys take
 /// 4 B Hkv W (D + Dv + 1) + 4 B. Packed sequences have Tq + 64 (B + 1) rows in place of
 /// B ceil64(Lq), 64 more with tiles of 128 queries, and the keys of dbias in place of Lk.
 struct BackwardLayout {
@@ -145,7 +146,7 @@ struct BackwardLayout {
   std::size_t selection = 0;                 ///< of keys, see KeySelectionLayout
   std::size_t operand_ranges = 0;            ///< of the operands of a keep expression
   std::size_t dbias_partials = 0;  ///< of planes or shares kept apart; else one of the sums
-  /// Of spec.gradient_sites; lists are scratch, other sums are among those below.
+  /// Of spec.sites; lists are scratch, other sums are among those below.
   std::array<SiteLayout, problem::kMaxGradientSites> sites;
   std::array<SliceLayout, problem::kMaxOperandGradients> slices;  ///< of gradients of operands
 
@@ -171,6 +172,10 @@ std::int64_t dbias_partial_keys(const problem::BackwardProblem& problem);
 
 /// Batch elements whose sums of dS over queries are kept apart: packed keys are one row.
 std::int64_t dbias_partial_batch(const problem::BackwardProblem& problem);
+
+/// The layout of spec.sites.list[number], without offsets.
+SiteLayout site_layout_of(const BackwardPlanSpec& spec, std::size_t number,
+                          const problem::BackwardProblem& problem);
 
 BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
                                 const problem::BackwardProblem& problem);

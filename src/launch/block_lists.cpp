@@ -33,8 +33,7 @@ BlockListsLayout block_lists_layout(const problem::Problem& problem) {
 }
 
 void set_block_lists(const problem::Problem& problem, const attnjit::BlockLists& lists,
-                     void* memory,
-                     kernel::ExpressionParams<kernel::kMaxExpressionOperands>& keep,
+                     void* memory, kernel::ExpressionParams<kernel::kMaxExpressionOperands>& keep,
                      kernel::BlockListsParams& prepass) {
   const BlockListsLayout layout = block_lists_layout(problem);
   prepass = {};

@@ -19,10 +19,19 @@ kernel::BiasPlanes walked_planes(const BackwardPlanSpec& spec,
     case codegen::DbiasMethod::kPerBlock:
       return {g.batches, g.heads, g.queries, g.keys};
     case codegen::DbiasMethod::kNone:
+      if (spec.sites.in_dkv) {
+        const SiteLayout site = site_layout_of(spec, *spec.sites.in_dkv, problem);
+        return {site.batches, site.heads, 1, 1};
+      }
       if (bias.extent != problem::Extent::kAbsent) {
         return {bias.num_batches, bias.num_heads, bias.queries, bias.keys};
       }
-      [[fallthrough]];
+      // What a score adds to all pairs of a head stays in registers.
+      if (problem.forward.score &&
+          (problem.forward.score->uses & expr::use_of(expr::Index::kHeadQ))) {
+        return {1, problem.forward.num_heads_q, 1, 1};
+      }
+      return {1, 1, 1, 1};
     default:
       return {1, 1, 1, 1};
   }
@@ -31,6 +40,7 @@ kernel::BiasPlanes walked_planes(const BackwardPlanSpec& spec,
 std::int32_t dbias_shares(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   const std::int64_t pairs = std::int64_t{p.batch} * p.num_heads_q;
+  if (spec.sites.in_dkv) return site_layout_of(spec, *spec.sites.in_dkv, problem).shares;
   if (spec.dkv.single_tile) {
     const kernel::BiasPlanes walked = walked_planes(spec, problem);
     const std::int64_t planes = std::int64_t{walked.batches} * walked.heads;

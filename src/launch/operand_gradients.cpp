@@ -86,8 +86,8 @@ std::int64_t elements(const problem::OperandGradient& gradient) {
   return DenseAxes(gradient.tensor).count;
 }
 
-SiteLayout site_layout(const GradientSite& site, const kernel::BackwardMmaConfig& config,
-                       std::int64_t slots, const problem::BackwardProblem& problem) {
+SiteLayout site_layout(const GradientSite& site, const SiteKernel& of,
+                       const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   const problem::ExpressionOperand& operand = gradient_of(site, problem).tensor;
   const bool pairs = site.form == GradientForm::kPairs;
@@ -97,19 +97,19 @@ SiteLayout site_layout(const GradientSite& site, const kernel::BackwardMmaConfig
   layout.elements = DenseAxes(operand).count;
   const bool atomics = site.form == GradientForm::kAtomics;
   const bool has_pairs = p.has_rows() && p.seqlen_kv > 0;
-  const codegen::SiteLists lists = codegen::site_lists(site, config);
+  const codegen::SiteLists lists = codegen::site_lists(site.form, of.block_q, of.block_kv);
   if (has_pairs) {
-    const int q_tiles = kernel::ceil_div(p.seqlen_q, config.block_q);
-    const int kv_tiles = kernel::ceil_div(p.seqlen_kv, config.block_kv);
+    const int q_tiles = kernel::ceil_div(p.seqlen_q, of.block_q);
+    const int kv_tiles = kernel::ceil_div(p.seqlen_kv, of.block_kv);
     layout.lines = lists.lines(q_tiles, kv_tiles);
     if (atomics || (site.per_batch && !one_batch)) layout.batches = p.batch;
     if (atomics || (site.per_head && !one_head)) layout.heads = p.num_heads_q;
     if (!atomics && site.per_kv_head && !one_head) layout.heads = p.num_heads_kv;
     const std::int64_t planes = std::int64_t{layout.batches} * layout.heads;
     const std::int64_t sharers = std::int64_t{p.batch} * p.num_heads_q / planes;
-    layout.shares = choose_splits(planes * layout.lines, sharers, slots, kSiteSplitCosts);
+    layout.shares = choose_splits(planes * layout.lines, sharers, of.slots, kSiteSplitCosts);
   }
-  layout.entries = layout.blocks() * lists.entries;
+  layout.entries = layout.blocks() / layout.shares * lists.entries;
   layout.copies = lists.entries > 0 ? 0 : pairs ? layout.shares : 1;
   return layout;
 }
@@ -118,21 +118,22 @@ kernel::OperandGradientParams site_params(const GradientSite& site, const SiteLa
                                           const problem::BackwardProblem& problem,
                                           void* workspace) {
   const auto offset = [](std::size_t bytes) { return static_cast<std::int64_t>(bytes); };
-  kernel::OperandGradientParams params{.batches = layout.batches,
-                                       .heads = layout.heads,
-                                       .shares = layout.shares,
-                                       .num_lines = layout.lines,
-                                       .values = at_offset<float>(workspace, offset(layout.values)),
-                                       .elements = nullptr,
-                                       .ranges = nullptr,
-                                       .share_stride = layout.elements,
-                                       .batch_stride = 0,
-                                       .head_stride = 0,
-                                       .query_stride = 0,
-                                       .key_stride = 0,
-                                       .first_element = 0,
-                                       .num_queries = problem.forward.seqlen_q,
-                                       .num_keys = problem.forward.seqlen_kv};
+  kernel::OperandGradientParams params{
+      .batches = layout.batches,
+      .heads = layout.heads,
+      .shares = layout.shares,
+      .num_lines = layout.lines,
+      .values = at_offset<float>(workspace, offset(layout.values)),
+      .elements = nullptr,
+      .ranges = nullptr,
+      .share_stride = layout.entries > 0 ? layout.entries : layout.elements,
+      .batch_stride = 0,
+      .head_stride = 0,
+      .query_stride = 0,
+      .key_stride = 0,
+      .first_element = 0,
+      .num_queries = problem.forward.seqlen_q,
+      .num_keys = problem.forward.seqlen_kv};
   if (layout.entries > 0) {
     params.elements = at_offset<kernel::int32>(workspace, offset(layout.numbers));
     params.ranges = at_offset<kernel::IntRange>(workspace, offset(layout.ranges));
@@ -145,15 +146,18 @@ kernel::OperandGradientParams site_params(const GradientSite& site, const SiteLa
 SliceLayout slice_layout(const problem::OperandGradient& gradient,
                          const std::vector<GradientSite>& sites, const SiteLayout* layouts,
                          const kernel::OperandSumConfig& config, int sm_count) {
-  // Of a list, that one thread block reads as fast as several would begin.
+  // Of all shares of a list, that one thread block reads as fast as several would begin.
   constexpr std::int64_t kChunks = 64, kMostSlices = 128;
-  std::int64_t chunks = 0;
+  std::int64_t chunks = 0, copies = 0;
   for (std::size_t n = 0; n < sites.size(); ++n) {
-    if (sites[n].operand == gradient.number) chunks += layouts[n].entries / kernel::kListChunk;
+    if (sites[n].operand != gradient.number) continue;
+    chunks += layouts[n].entries / kernel::kListChunk;
+    copies += layouts[n].shares * layouts[n].entries / kernel::kListChunk;
   }
   const std::int64_t blocks = ceil_div(elements(gradient), config.num_elements);
   if (blocks == 0) return {};
-  const std::int64_t slices = std::min(ceil_div(2 * sm_count, blocks), chunks / kChunks);
+  const std::int64_t slices = std::min(
+      {ceil_div(2 * sm_count, blocks), copies / kChunks, ceil_div(chunks, config.num_warps)});
   return {.slices = static_cast<std::int32_t>(std::clamp<std::int64_t>(slices, 1, kMostSlices))};
 }
 
@@ -169,12 +173,13 @@ void add_sources(const OperandSums& sums, std::int32_t operand, int number, bool
     if (is_list ? !lists : !others) continue;
     const kernel::OperandGradientParams site =
         site_params(sums.sites[n], layout, sums.problem, sums.workspace);
-    params.sources[params.num_sources++] = {.values = site.values,
-                                            .elements = site.elements,
-                                            .ranges = site.ranges,
-                                            .chunks = layout.entries / kernel::kListChunk,
-                                            .copies = static_cast<kernel::int32>(layout.copies),
-                                            .operand = number};
+    params.sources[params.num_sources++] = {
+        .values = site.values,
+        .elements = site.elements,
+        .ranges = site.ranges,
+        .chunks = layout.entries / kernel::kListChunk,
+        .copies = static_cast<kernel::int32>(layout.entries > 0 ? layout.shares : layout.copies),
+        .operand = number};
   }
 }
 

@@ -16,7 +16,7 @@ struct SiteLayout {
   std::int32_t batches = 1, heads = 1;  ///< planes of sums
   std::int32_t shares = 1;              ///< thread blocks of a line of tiles
   std::int32_t lines = 0;               ///< of tiles, of a plane; 0 where there is no pair
-  std::int64_t entries = 0;             ///< of all lists; 0: sums lie at their elements
+  std::int64_t entries = 0;             ///< of all lists of a share; 0: sums lie at their elements
   std::int64_t elements = 0;            ///< of the sums that do, of one share
   std::int64_t copies = 0;              ///< of these
   std::size_t values = 0, numbers = 0, ranges = 0;  ///< offsets into the workspace
@@ -27,9 +27,15 @@ struct SiteLayout {
 /// Elements of a gradient.
 std::int64_t elements(const problem::OperandGradient& gradient);
 
-/// Without offsets. `slots`: thread blocks that the device holds at a time.
-SiteLayout site_layout(const expr::GradientSite& site, const kernel::BackwardMmaConfig& config,
-                       std::int64_t slots, const problem::BackwardProblem& problem);
+/// The tiles of the kernel that has the sums of a site.
+struct SiteKernel {
+  int block_q, block_kv;
+  std::int64_t slots;  ///< thread blocks that the device holds at a time
+};
+
+/// Without offsets.
+SiteLayout site_layout(const expr::GradientSite& site, const SiteKernel& kernel,
+                       const problem::BackwardProblem& problem);
 
 /// Parameters of a site's kernel, of memory at `workspace`.
 kernel::OperandGradientParams site_params(const expr::GradientSite& site, const SiteLayout& layout,

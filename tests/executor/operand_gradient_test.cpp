@@ -16,6 +16,7 @@ using instance::ProblemSpec;
 const std::string kSums = "attnjit/backward/operand_sum.cuh";
 const std::string kSite = "attnjit/backward/mma/operand_site.cuh";
 const std::string kKernel = "attnjit/backward/mma/operand_gradient.cuh";
+const std::string kSingleTile = "attnjit/backward/mma/single_tile.cuh";
 const std::string kUnordered = "with no barrier of the block in between";
 
 // Several tiles of rows and keys, the last ones cut.
@@ -158,11 +159,41 @@ TEST_CASE("gradients of operands: where there is nothing to add up they are 0") 
   CHECK(report(bench, unread) == "");
 }
 
-TEST_CASE("gradients of operands: the planes of a single tile, whose rows are prepared for them") {
-  Bench bench;
-  ProblemSpec spec = with(kSmall, kTable);
+// Planes of one tile, several for a thread block.
+ProblemSpec planes(const Said& said) {
+  ProblemSpec spec = with(kSmall, said);
+  spec.batch = 5;
   spec.heads_kv = 2;
-  spec.seqlen_q = spec.seqlen_kv = 49;
+  spec.seqlen_q = 36;
+  spec.seqlen_kv = 49;
+  return spec;
+}
+
+// The first read of each but the last two has its sums from the kernel of dk and dv.
+const Said kOfPlanes[] = {
+    kTable,
+    kDiagonals,
+    {"s + rel[h, (i // 7 - j // 7 + 7) * 15 + i % 7 - j % 7 + 7]", {"rel=fp32:h,230"}, {"rel"}},
+    {"20.0 * tanh((s + pair[i, j] + key[j]) / 20.0)",
+     {"pair=bf16:q,k", "key=fp32:k"},
+     {"pair", "key"}},
+    {"s + row[h, i] - shift", {"row=fp16:h,q", "shift=fp32"}, {"row", "shift"}},
+    {"s * sigmoid(gate[h]) + row[b, i]", {"gate=fp32:h", "row=fp32:b,q"}, {"gate", "row"}},
+    {"s - row[i]", {"row=fp32:q"}, {"row"}},
+};
+
+TEST_CASE("gradients of operands: the planes of a single tile") {
+  Bench bench;
+  for (const Said& said : kOfPlanes) {
+    if (bench.leaves_out()) continue;
+    const ProblemSpec spec = planes(said);
+    CAPTURE(instance::describe(spec));
+    CHECK(bench.backward(spec, codegen::find_arch("sm_90a"), "{}") == "");
+  }
+  ProblemSpec spec = planes(kTable);
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  spec.use_sink = spec.want_dsink = true;
+  spec.mask = "b1qk";
   CHECK(bench.backward(spec, codegen::find_arch("sm_90a"), "{}") == "");
 }
 
@@ -183,10 +214,9 @@ TEST_CASE_FIXTURE(Mutations, "caught in gradients of operands: sums") {
       diagonals, {"rel"});
   expect_report({kSite, "ptx::warp_greatest(element)", "0"}, table, {"table"});
   expect_report({kSite, "ptx::block_sync();  // the sums are there", ""}, diagonals, {kUnordered});
-  expect_report({kSums, "left &= ~ptx::warp_ballot(element == own);", "left &= left - 1;"}, table,
-                {"table"});
-  expect_report({kSums, "if (ptx::warp_ballot(behind != first) == 0) {", "if (true) {"}, table,
-                {kUnordered});
+  expect_report({kSums, "if (inside && turn == t) add", "if (inside) add"}, table, {"table"});
+  expect_report({kSums, "if (ptx::warp_ballot(element - lane != first) == 0) {", "if (true) {"},
+                table, {kUnordered});
   expect_report({kKernel, "Base::apply(slopes, ds);", ""}, {with(kSmall, kScores[3]), "{}"},
                 {"row"});
   Run scale{with(kSmall, kScales[1]), "{}"};
@@ -195,6 +225,18 @@ TEST_CASE_FIXTURE(Mutations, "caught in gradients of operands: sums") {
   expect_report({kSite, "Formula::factor(operands, at) / slope", "Formula::factor(operands, at)"},
                 scale, {"x"});
   expect_report({kSite, "if (!live.has(row)) return;", ""}, scale, {"q"});
+}
+TEST_CASE_FIXTURE(Mutations, "caught in gradients of operands: sums of planes of one tile") {
+  const Run table{planes(kTable), "{}"}, diagonals{planes(kDiagonals), "{}"};
+  expect_report({kSums, "next += stride;", "next += 1;"}, table, {"table"});
+  expect_report({kSums, "i < left ?", "true ?"}, table, {"reads"});
+  expect_report({kSite, "params.values + Base::share * params.share_stride", "params.values"},
+                table, {"sums of an operand"});
+  expect_report({kSite, "round_up(kRows + kKeys, kListChunk)", "kRows + kKeys / 32 * 32"},
+                diagonals, {"rel"});
+  expect_report({kSingleTile, "(kConfig.sums == PlaneSums::kOperand) sum[span] += ds;",
+                 "(false) sum[span] += ds;"},
+                table, {"table"});
 }
 
 }  // namespace

@@ -203,6 +203,12 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a barrier or a copy t
 TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a bias of the plane before") {
   expect_report({kResident, "this->plane != held_plane", "held_plane == nullptr"},
                 {kWindows, kPath}, {"rows fail"});
+  Run score = {kWindows, kPath};
+  score.spec.bias.clear();
+  score.spec.score = "s + table[h, j - i + 60]";
+  score.spec.operands = {instance::parse_operand("table=fp32:h,121")};
+  expect_report({kResident, "if (block.head == held_head) return;", "if (held_head >= 0) return;"},
+                score, {"rows fail"});
 }
 
 TEST_CASE_FIXTURE(OneSmMutations,

@@ -82,9 +82,9 @@ std::string gradient_facts(const expr::GradientSite& site, const launch::SiteLay
                            const problem::BackwardProblem& problem,
                            std::span<const Operand> operands) {
   const auto number = static_cast<std::size_t>(site.operand);
-  constexpr std::int64_t kListBytes = sizeof(float) + sizeof(std::int32_t);
-  const std::int64_t bytes =
-      layout.entries * kListBytes + layout.copies * layout.elements * std::int64_t{sizeof(float)};
+  constexpr std::int64_t kSumBytes = sizeof(float), kNumberBytes = sizeof(std::int32_t);
+  const std::int64_t bytes = layout.entries * (layout.shares * kSumBytes + kNumberBytes) +
+                             layout.copies * layout.elements * kSumBytes;
   return fmt::format("gradient of {}: {}, {}, {} bytes",
                      name_of(problem.forward.score_operands[number], operands),
                      expr::name(site.form), repeats(site.form), bytes);
@@ -102,8 +102,9 @@ std::vector<std::string> expression_facts(const launch::BackwardPlanSpec& spec,
                                           std::span<const Operand> operands) {
   std::vector<std::string> lines = facts(problem.forward, false, spec.ranged_axes, operands);
   const launch::BackwardLayout layout = launch::workspace_layout(spec, problem);
-  for (std::size_t n = 0; n < spec.gradient_sites.size(); ++n) {
-    lines.push_back(gradient_facts(spec.gradient_sites[n], layout.sites[n], problem, operands));
+  for (std::size_t n = 0; n < spec.sites.list.size(); ++n) {
+    lines.push_back(gradient_facts(spec.sites.list[n], layout.sites[n], problem, operands));
+    if (spec.sites.in_dkv == n) lines.back() += ", by attn_bwd_dkv";
   }
   return lines;
 }

@@ -1,7 +1,9 @@
 // attn_bwd_dkv of templates/attnjit/backward/mma/single_tile.cuh, for every architecture.
+#include "codegen/expression_code.hpp"
 #include "codegen/kernel_dtype.hpp"
 #include "codegen/kernels/backward_mma.hpp"
 #include "codegen/kernels/dbias_policy.hpp"
+#include "codegen/kernels/operand_gradient.hpp"
 #include "codegen/literals.hpp"
 
 namespace attnjit::kernel {
@@ -13,7 +15,7 @@ constexpr auto fields(const BackwardSingleTileConfig*) {
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"aligned", &C::aligned},
       base::Field{"scale_first", &C::scale_first}, base::Field{"block_q", &C::block_q},
       base::Field{"block_kv", &C::block_kv}, base::Field{"num_stages", &C::num_stages},
-      base::Field{"min_blocks", &C::min_blocks}, base::Field{"dbias", &C::dbias},
+      base::Field{"min_blocks", &C::min_blocks}, base::Field{"sums", &C::sums},
       base::Field{"reads_out", &C::reads_out});
 }
 
@@ -22,17 +24,17 @@ constexpr auto fields(const BackwardSingleTileConfig*) {
 namespace attnjit::codegen {
 namespace {
 
-using kernel::PlaneDbias;
+using kernel::PlaneSums;
 using problem::BackwardFamily;
 
-PlaneDbias plane_dbias(DbiasMethod method) {
+PlaneSums plane_sums(DbiasMethod method, const OperandSites& operands) {
   switch (method) {
     case DbiasMethod::kStore:
-      return PlaneDbias::kStore;
+      return PlaneSums::kStoreDbias;
     case DbiasMethod::kPerBlock:
-      return PlaneDbias::kSum;
+      return PlaneSums::kDbias;
     default:
-      return PlaneDbias::kNone;
+      return operands.in_dkv ? PlaneSums::kOperand : PlaneSums::kNone;
   }
 }
 
@@ -45,15 +47,36 @@ bool walks_groups(const BackwardFamily& f, DbiasMethod method) {
 
 // Whether rows depend on more than lse, out and dout, or have sums of their own, or other kernels
 // read them: the preprocess kernel knows all of it.
-bool needs_prepared_rows(const BackwardFamily& f) {
+bool needs_prepared_rows(const BackwardFamily& f, const OperandSites& operands) {
   return f.scores.sink || f.scores.mask == problem::Extent::kPerQuery ||
-         f.scores.bias == problem::Extent::kPerQuery || f.gradient_operands.any();
+         f.scores.bias == problem::Extent::kPerQuery || operands.have_kernels();
+}
+
+// The parameter for what is made of dS beside dq, dk and dv, its policy, and what these need.
+void add_sums(PlaneSums sums, const BackwardFamily& f, const BackwardTunables& t,
+              ScoreKernel& kernel) {
+  if (sums == PlaneSums::kOperand) {
+    const OperandSites operands = operand_sites(f, t);
+    const expr::GradientSite& site = operands.list[*operands.in_dkv];
+    kernel.more.push_back({"OperandGradientParams", "site"});
+    kernel.policies.push_back(site_policy(site.form, "kConfig.mma()"));
+    kernel.headers.push_back("backward/mma/operand_site.cuh");
+    kernel.formulas = site_formula(*f.scores.score, site.read, std::nullopt);
+    return;
+  }
+  const bool grouped = walks_groups(f, t.dbias_method);
+  const std::string policy = sums == PlaneSums::kNone ? "BiasGrad" : bias_grad_store(f);
+  kernel.more.push_back(dbias_parameter(grouped));
+  kernel.policies.push_back(dbias_argument(policy, grouped));
+  kernel.headers.push_back("score/bias_grad.cuh");
+  if (grouped) kernel.headers.push_back(kBatchGroupsHeader);
 }
 
 }  // namespace
 
 kernel::BackwardSingleTileConfig backward_single_tile_config(const BackwardFamily& f,
                                                              const BackwardTunables& t) {
+  const OperandSites operands = operand_sites(f, t);
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
@@ -63,8 +86,8 @@ kernel::BackwardSingleTileConfig backward_single_tile_config(const BackwardFamil
           .block_kv = t.dkv.block_kv,
           .num_stages = t.dkv.num_stages,
           .min_blocks = t.dkv.min_blocks,
-          .dbias = plane_dbias(t.dbias_method),
-          .reads_out = !needs_prepared_rows(f)};
+          .sums = plane_sums(t.dbias_method, operands),
+          .reads_out = !needs_prepared_rows(f, operands)};
 }
 
 Rule why_no_single_tile(const BackwardFamily& f) {
@@ -108,19 +131,15 @@ Rule why_dkv_unfit(const kernel::BackwardSingleTileConfig& config, const Backwar
 
 Source render_dkv(const kernel::BackwardSingleTileConfig& config, const BackwardFamily& family,
                   const BackwardTunables& tunables, const TemplateSet& templates) {
-  const bool grouped = walks_groups(family, tunables.dbias_method);
-  const std::string policy =
-      config.dbias == PlaneDbias::kNone ? "BiasGrad" : bias_grad_store(family);
   ScoreKernel kernel{.entry = "attn_bwd_dkv",
                      .header = "backward/mma/single_tile.cuh",
                      .function = "backward_single_tile",
                      .params = {"BackwardSingleTileParams", "params"},
                      .config_type = "BackwardSingleTileConfig",
                      .config = initialiser(config),
-                     .more = {{"BiasPlanes", "planes"}, dbias_parameter(grouped)},
-                     .policies = {"planes", dbias_argument(policy, grouped)},
-                     .headers = {"score/bias_grad.cuh"}};
-  if (grouped) kernel.headers.push_back(kBatchGroupsHeader);
+                     .more = {{"BiasPlanes", "planes"}},
+                     .policies = {"planes"}};
+  add_sums(config.sums, family, tunables, kernel);
   return render_score_kernel(
       kernel, fmt::format("attn_bwd_dkv {} | {}", describe(family), describe_tile(tunables.dkv)),
       family.scores, Pass::kBackward, templates);

@@ -6,6 +6,7 @@
 #include "codegen/expression_code.hpp"
 #include "codegen/kernels/backward_mma.hpp"
 #include "codegen/kernels/operand_gradient.hpp"
+#include "expr/derivative.hpp"
 
 namespace attnjit::codegen {
 namespace {
@@ -13,34 +14,7 @@ namespace {
 using expr::GradientForm;
 using problem::BackwardFamily;
 
-// The policy of score/operand_site.cuh.
-std::string policy(GradientForm form) {
-  const auto listed = [](const char* entries) {
-    return fmt::format("ListedSums<kConfig, ListEntries::{}, SiteFormula>(site, score)", entries);
-  };
-  switch (form) {
-    case GradientForm::kBlockSums:
-      return listed("kColumns");
-    case GradientForm::kScale:
-      return "ScaleSums<kConfig, SiteFormula>(site, score)";
-    case GradientForm::kRows:
-      return listed("kRows");
-    case GradientForm::kKeys:
-      return listed("kKeys");
-    case GradientForm::kDiagonals:
-      return listed("kDiagonals");
-    case GradientForm::kIndexTable:
-      return listed("kPairs");
-    case GradientForm::kPairs:
-      return "PairSums<kConfig>(site)";
-    case GradientForm::kAtomics:
-      return "AddedPairs<kConfig, SiteFormula>(site, score)";
-  }
-  throw Error(ErrorKind::kInternal, "a form of gradients without a policy");
-}
-
-}  // namespace
-
+// The places where the score of `f` reads operands with gradients.
 std::vector<expr::GradientSite> gradient_sites(const BackwardFamily& f) {
   if (f.gradient_operands.of_score() == 0) return {};
   const expr::Lengths lengths = f.scores.packed    ? expr::Lengths::kPacked
@@ -55,6 +29,60 @@ std::vector<expr::GradientSite> gradient_sites(const BackwardFamily& f) {
     }
   }
   return sites;
+}
+
+// Whether the derivative by the read is `slope`, that by s, and the element the same for all batch
+// elements.
+bool sums_ds(const expr::GradientSite& site, const expr::Expr& slope) {
+  const bool is_slope =
+      site.factor.nodes() == slope.nodes() && site.factor.operands() == slope.operands();
+  return is_slope && site.form != GradientForm::kScale && !site.per_batch &&
+         (expr::uses(site.read) & expr::kUsesScore) == 0;
+}
+
+}  // namespace
+
+OperandSites operand_sites(const BackwardFamily& f, const BackwardTunables& tunables) {
+  OperandSites all{.list = gradient_sites(f), .in_dkv = std::nullopt};
+  if (all.list.empty() || tunables.dkv.path != Path::kSingleTile ||
+      tunables.dbias_method != DbiasMethod::kNone) {
+    return all;
+  }
+  const expr::Expr slope = expr::derivative_by_score(f.scores.score->expression);
+  const auto site = std::ranges::find_if(
+      all.list, [&](const expr::GradientSite& each) { return sums_ds(each, slope); });
+  if (site == all.list.end()) return all;
+  all.in_dkv = static_cast<std::size_t>(site - all.list.begin());
+  if (site->form == GradientForm::kPairs || site->form == GradientForm::kAtomics) {
+    site->form = GradientForm::kIndexTable;
+  }
+  return all;
+}
+
+std::string site_policy(GradientForm form, const char* config) {
+  const auto listed = [config](const char* entries) {
+    return fmt::format("ListedSums<{}, ListEntries::{}, SiteFormula>(site, score)", config,
+                       entries);
+  };
+  switch (form) {
+    case GradientForm::kBlockSums:
+      return listed("kColumns");
+    case GradientForm::kScale:
+      return fmt::format("ScaleSums<{}, SiteFormula>(site, score)", config);
+    case GradientForm::kRows:
+      return listed("kRows");
+    case GradientForm::kKeys:
+      return listed("kKeys");
+    case GradientForm::kDiagonals:
+      return listed("kDiagonals");
+    case GradientForm::kIndexTable:
+      return listed("kPairs");
+    case GradientForm::kPairs:
+      return fmt::format("PairSums<{}>(site)", config);
+    case GradientForm::kAtomics:
+      return fmt::format("AddedPairs<{}, SiteFormula>(site, score)", config);
+  }
+  throw Error(ErrorKind::kInternal, "a form of gradients without a policy");
 }
 
 constexpr BackwardTile square_tile(int block, int num_warps, int query_warps, int min_blocks) {
@@ -90,7 +118,7 @@ Source render_operand_gradient(const kernel::BackwardMmaConfig& config,
                      .header = "backward/mma/operand_gradient.cuh",
                      .function = "backward_operand_gradient",
                      .more = {{"OperandGradientParams", "site"}},
-                     .policies = {policy(site.form)},
+                     .policies = {site_policy(site.form, "kConfig")},
                      .formulas = site_formula(*family.scores.score, site.read, scale),
                      .slope = &site.factor};
   const BackwardTile tile =
@@ -112,22 +140,22 @@ int SiteLists::lines(int q_tiles, int kv_tiles) const {
   }
 }
 
-SiteLists site_lists(const expr::GradientSite& site, const kernel::BackwardMmaConfig& config) {
-  SiteLists lists{.form = site.form};
-  switch (site.form) {
+SiteLists site_lists(GradientForm form, int block_q, int block_kv) {
+  SiteLists lists{.form = form};
+  switch (form) {
     case GradientForm::kBlockSums:
     case GradientForm::kScale:
     case GradientForm::kKeys:
-      lists.entries = config.block_kv;
+      lists.entries = block_kv;
       break;
     case GradientForm::kRows:
-      lists.entries = config.block_q;
+      lists.entries = block_q;
       break;
     case GradientForm::kDiagonals:
-      lists.entries = config.block_q + config.block_kv;
+      lists.entries = kernel::round_up(block_q + block_kv, kernel::kListChunk);
       break;
     case GradientForm::kIndexTable:
-      lists.entries = config.block_q * config.block_kv;
+      lists.entries = block_q * block_kv;
       break;
     case GradientForm::kPairs:
     case GradientForm::kAtomics:

@@ -10,11 +10,13 @@ inline constexpr int kListChunk = 32;
 // The place of what one read of an operand adds to the operand's gradient. Elements of the
 // gradient are numbered as they follow one another in a dense tensor.
 //
-// Lists hold sums and the elements that they belong to, -1 for none:
+// Lists hold sums and the elements that they belong to, -1 for none, which all shares have in
+// common:
 //
-//   values, elements  [plane][share][line of tiles][entry]
-//   ranges            [plane][share][line of tiles][entry / kListChunk], of the elements; the first
-//                     is above the last where a chunk has none
+//   values    [share][plane][line of tiles][entry]
+//   elements  [plane][line of tiles][entry]
+//   ranges    [plane][line of tiles][entry / kListChunk], of the elements; the first is above the
+//             last where a chunk has none
 //
 // Otherwise `elements` is null, and each sum lies at its element.
 struct OperandGradientParams {
@@ -24,8 +26,9 @@ struct OperandGradientParams {
   float* values;
   int32* elements;
   IntRange* ranges;
+  int64 share_stride;  // of `values`
   // Of sums of pairs, in elements; those of axes that the operand lacks are 0.
-  int64 share_stride, batch_stride, head_stride, query_stride, key_stride;
+  int64 batch_stride, head_stride, query_stride, key_stride;
   int64 first_element;          // of pair 0
   int32 num_queries, num_keys;  // that they have
 };

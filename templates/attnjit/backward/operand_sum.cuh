@@ -2,6 +2,7 @@
 #include "attnjit/backward/operand_sum_config.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/reduce.cuh"
 #include "attnjit/ptx/shuffle.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
@@ -55,49 +56,81 @@ struct OperandSums {
     return element >= 0 && element < kConfig.num_elements;
   }
 
-  // Each lane asks for the range of one chunk, so that their latencies are paid together.
+  // Each lane asks for the range of one chunk, so that their latencies are paid together. Warps
+  // take chunks in turns.
   ATTNJIT_DEVICE void add_list(const OperandSumSource& source, int first, int slice,
                                int slices) const {
     const int end = first + kConfig.num_elements;
     const int64 share = (source.chunks + slices - 1) / slices;
     const int64 last = (slice + 1) * share;
     const int64 end_chunk = last < source.chunks ? last : source.chunks;
-    for (int64 chunk = slice * share + warp * 32; chunk < end_chunk;
-         chunk += 32 * kConfig.num_warps) {
+    constexpr int kTurn = kConfig.num_warps;
+    for (int64 chunk = slice * share + warp; chunk < end_chunk; chunk += 32 * kTurn) {
       IntRange range = {1, 0};
-      if (chunk + lane < end_chunk) range = range_of(source.ranges + chunk + lane);
+      const int64 own = chunk + lane * kTurn;
+      if (own < end_chunk) range = range_of(source.ranges + own);
       uint32 hits =
           ptx::warp_ballot(range.first < end && range.last >= first && range.first <= range.last);
       for (; hits != 0; hits &= hits - 1) {
-        const int64 entry = (chunk + ptx::lowest_bit(hits)) * kListChunk + lane;
-        add(ptx::load_global(source.elements + entry) - first,
-            ptx::load_global(source.values + entry));
+        const int64 entry = (chunk + ptx::lowest_bit(hits) * kTurn) * kListChunk + lane;
+        const int element = ptx::load_global(source.elements + entry) - first;
+        add(element, sum_of_copies(source, source.chunks * kListChunk, entry));
       }
     }
+  }
+  // The sum of a value's copies, `stride` apart. Several loads are under way together.
+  ATTNJIT_DEVICE static float sum_of_copies(const OperandSumSource& source, int64 stride,
+                                            int64 index) {
+    constexpr int kTogether = 16;
+    const float* next = source.values + index;
+    float total = 0.0f;
+    for (int left = source.copies; left > 0; left -= kTogether) {
+      float value[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        value[i] = i < left ? ptx::load_global_written(next) : 0.0f;
+        next += stride;
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) total += value[i];
+    }
+    return total;
   }
   ATTNJIT_DEVICE static IntRange range_of(const IntRange* address) {
     const int64 both = ptx::load_global(reinterpret_cast<const int64*>(address));
     return {static_cast<int>(both), static_cast<int>(both >> 32)};
   }
 
-  // Adds a lane's value each. Lanes of one element are added up first: they must not write at once.
+  // Adds a lane's value each. Lanes of one element must not write at once: they take turns, or are
+  // added up before where all have the same.
   ATTNJIT_DEVICE void add(int element, float value) const {
-    const int behind = element - lane;
-    const int first = static_cast<int>(ptx::warp_broadcast(static_cast<uint32>(behind), 0));
-    uint32 left = ptx::warp_ballot(is_inside(element));
-    // Elements that follow one another, as along diagonals, are all different.
-    if (ptx::warp_ballot(behind != first) == 0) {
-      if (is_inside(element)) add_shared(element, value);
-      left = 0;
+    const int first = static_cast<int>(ptx::warp_broadcast(static_cast<uint32>(element), 0));
+    const bool inside = is_inside(element);
+    if (ptx::warp_ballot(element != first) == 0) {
+      const float total = ptx::warp_sum(value);
+      if (lane == 0 && inside) add_shared(element, total);
+    } else if (ptx::warp_ballot(element - lane != first) == 0) {
+      // Elements that follow one another, as along diagonals, are all different.
+      if (inside) add_shared(element, value);
+    } else {
+      const int turn = lanes_before(element);
+      const int last = ptx::warp_greatest(inside ? turn : -1);
+      for (int t = 0; t <= last; ++t) {
+        if (inside && turn == t) add_shared(element, value);
+        ptx::warp_sync();  // the next turn adds to the same sums
+      }
     }
-    while (left != 0) {
-      const int own = static_cast<int>(
-          ptx::warp_broadcast(static_cast<uint32>(element), ptx::lowest_bit(left)));
-      const float total = ptx::warp_sum(element == own ? value : 0.0f);
-      if (lane == 0) add_shared(own, total);
-      left &= ~ptx::warp_ballot(element == own);
+    ptx::warp_sync();  // the next chunk does
+  }
+  // The lanes before this one that have the same element.
+  ATTNJIT_DEVICE int lanes_before(int element) const {
+    int count = 0;
+#pragma unroll
+    for (int before = 0; before < 31; ++before) {
+      const auto other = ptx::warp_broadcast(static_cast<uint32>(element), before);
+      if (before < lane && static_cast<int>(other) == element) ++count;
     }
-    ptx::warp_sync();  // the next chunk adds to the same sums
+    return count;
   }
   ATTNJIT_DEVICE void add_shared(int element, float value) const {
     const uint32 address = slot(warp, element);
@@ -117,10 +150,7 @@ struct OperandSums {
       for (int s = 0; s < params.num_sources; ++s) {
         const OperandSumSource& source = params.sources[s];
         if (source.operand != number || source.elements != nullptr) continue;
-        for (int copy = 0; copy < source.copies; ++copy) {
-          total +=
-              ptx::load_global_written(source.values + int64{copy} * sum.num_elements + element);
-        }
+        total += sum_of_copies(source, sum.num_elements, element);
       }
       store(sum, place_of(sum, element) + int64{slice} * sum.num_elements, total);
     }

@@ -18,8 +18,8 @@ struct OperandSumConfig {
 
 // A list or sums that a kernel has written by OperandGradientParams.
 struct OperandSumSource {
-  const float* values;
-  const int32* elements;  // null: values are [copies][element]
+  const float* values;    // [copies][entry of the list], or [copies][element]
+  const int32* elements;  // of the entries; null: there is no list
   const IntRange* ranges;
   int64 chunks;  // of a list
   int32 copies;

@@ -2,7 +2,8 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/positions.cuh"
 
-// A bias that stays in registers while a thread block walks over planes which share it.
+// A bias, or what a score expression adds, that stays in registers while a thread block walks over
+// planes which share it.
 namespace attnjit::kernel {
 
 // Tiles of 32 keys of a 16-bit bias that leave registers for scores. Others are read again for each
@@ -36,6 +37,35 @@ struct Resident : Inner {
   }
 };
 
+// The same of an addend, in fp32.
+template <class Inner, int kTiles>
+struct ResidentAddend : Inner {
+  static constexpr ScoreShape kShape = Inner::kAddendScores;
+  using Scores = Fragments<kShape.row_tiles, kShape.groups>;
+
+  Scores held[kTiles];
+  int held_head = -1;
+
+  ATTNJIT_DEVICE explicit ResidentAddend(const Inner& inner) : Inner(inner) {}
+
+  template <class Use>
+  ATTNJIT_DEVICE void fetch(const Block& block, int, Use) {
+    if (block.head == held_head) return;
+    held_head = block.head;
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      held[i] = 0.0f;
+      Inner::add(block, held[i], 0.0f, i * ScoreShape(kShape).keys());
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block&, S& scores, float scale, int first_key) {
+    const Scores& addend = held[first_key / ScoreShape(kShape).keys()];
+    scores.for_each(
+        [&](float& score, int m, int n, int e) { score = fmaf(score, scale, addend[m][n][e]); });
+  }
+};
+
 template <class F, int kTiles>
 struct ResidentIf {
   using Type = F;
@@ -44,6 +74,12 @@ template <class F, int kTiles>
 requires(F::kHasRegisters&& kTiles * sizeof(typename F::Registers) <=
          32 * kMostResident) struct ResidentIf<F, kTiles> {
   using Type = Resident<F, kTiles>;
+};
+// As many registers as a bias may take.
+template <class F, int kTiles>
+requires(F::kIsShared&& kTiles* F::kAddendScores.groups <=
+         2 * kMostResident) struct ResidentIf<F, kTiles> {
+  using Type = ResidentAddend<F, kTiles>;
 };
 
 // The policy of a feature in a kernel that walks over planes.

@@ -10,6 +10,8 @@ template <ScoreShape kShape, class Formula>
 struct ScoreAddition : Feature {
   static constexpr bool kAdds = true, kPerHead = Formula::kUsesHead;
   static constexpr bool kAddsAny = Formula::kAddsAny;
+  static constexpr ScoreShape kAddendScores = kShape;
+  static constexpr bool kIsShared = !Formula::kUsesBatch;  // by the batch elements of a head
   using Params = ExpressionParams<Formula::kOperands>;
   using Pairs = formula::Pairs<kShape, Formula, Params>;
 

@@ -10,6 +10,8 @@ struct ScoreFormula {
   static constexpr bool kUsesHead = true;
   // Whether it may be infinite or NaN.
   static constexpr bool kAddsAny = false;
+  // Whether batch elements have addends of their own.
+  static constexpr bool kUsesBatch = true;
   struct Head {
     float f0;
   };

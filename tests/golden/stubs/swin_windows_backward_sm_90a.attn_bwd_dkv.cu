@@ -16,7 +16,7 @@ inline constexpr BackwardSingleTileConfig kConfig{
     .block_kv = 64,
     .num_stages = 2,
     .min_blocks = 3,
-    .dbias = PlaneDbias::kSum,
+    .sums = PlaneSums::kDbias,
     .reads_out = true,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();

@@ -74,5 +74,28 @@ TEST_CASE("batch elements have sums of their own where the index tells them apar
   CHECK(Planned("s + x[b, j - i]", {"x=fp32:b,99"}, 128).layout.sites[0].batches == 2);
 }
 
+TEST_CASE("planes of one tile have sums of one operand from the kernel of dk and dv") {
+  using expr::GradientForm;
+  const Planned table("s + x[h, n[i, j]]", {"x=fp32:h,9", "n=int32:q,k"}, 40);
+  CHECK(table.plan.sites.in_dkv == 0);
+  CHECK(table.plan.dkv.reads_out);
+  CHECK(table.plan.steps.find(BackwardStep::kOperandSite) == table.plan.steps.size());
+  CHECK(table.layout.sites[0].entries == 4 * 64 * 64);
+  CHECK(table.layout.sites[0].shares == table.layout.grid.dbias_shares);
+  const auto form = [](const Planned& planned) { return planned.plan.sites.list[0].form; };
+  CHECK(form(table) == GradientForm::kIndexTable);
+  CHECK(form(Planned("s + x[h, i // 7 - j // 7]", {"x=fp32:h,9"}, 40)) ==
+        GradientForm::kIndexTable);
+  CHECK(form(Planned("s + x[h, i, j]", {"x=fp32:h,q,k"}, 40)) == GradientForm::kIndexTable);
+  CHECK(form(Planned("s + x[h, i, j]", {"x=fp32:h,q,k"}, 400)) == GradientForm::kPairs);
+  // Another derivative than that by s, batch elements with elements of their own, and a scale.
+  for (const char* score : {"s - x[i]", "s + x[i + b]", "s * x[h]"}) {
+    CAPTURE(score);
+    const Planned other(score, {"x=fp32:99"}, 40);
+    CHECK_FALSE(other.plan.sites.in_dkv);
+    CHECK_FALSE(other.plan.dkv.reads_out);
+  }
+}
+
 }  // namespace
 }  // namespace attnjit::launch::operand_gradients_test

@@ -42,7 +42,7 @@ CallRun describe_run(const launch::BackwardPlanSpec& plan,
   using enum codegen::DbiasMethod;
   const codegen::DbiasMethod dbias = plan.tunables.dbias_method;
   if (dbias == kAdd || dbias == kColumns) run.unordered.emplace_back("dbias");
-  if (!plan.gradient_sites.empty()) run.unordered.emplace_back("operand_gradients");
+  if (!plan.sites.list.empty()) run.unordered.emplace_back("operand_gradients");
   return run;
 }
 

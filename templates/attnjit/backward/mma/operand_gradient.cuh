@@ -14,6 +14,8 @@ namespace attnjit::kernel {
 template <BackwardMmaConfig kConfig, class Features, class Site>
 struct BackwardOperandGradient : TileStages<kConfig, GradientScores<kConfig, Features>> {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward/mma/config.h");
+  static_assert(Site::kDirection != TileDirection::kDiagonal || kConfig.block_q == kConfig.block_kv,
+                "the tiles of a line have the same diagonals");
   using Base = TileStages<kConfig, GradientScores<kConfig, Features>>;
   using Base::block, Base::params;
   using typename Base::Tile;

@@ -19,6 +19,7 @@ enum class TileDirection { kNone, kKeys, kQueries, kDiagonal };
 
 // Tiles that a thread block takes one after another.
 struct TileLine {
+  int number;
   int q_tile, kv_tile;  // the first
   int q_step, kv_step;  // to the next
   int length;
@@ -27,16 +28,16 @@ struct TileLine {
 template <TileDirection kDirection>
 ATTNJIT_DEVICE TileLine line_of(int number, int q_tiles, int kv_tiles) {
   if constexpr (kDirection == TileDirection::kNone) {
-    return {number / kv_tiles, number % kv_tiles, 0, 0, 1};
+    return {number, number / kv_tiles, number % kv_tiles, 0, 0, 1};
   } else if constexpr (kDirection == TileDirection::kKeys) {
-    return {number, 0, 0, 1, kv_tiles};
+    return {number, number, 0, 0, 1, kv_tiles};
   } else if constexpr (kDirection == TileDirection::kQueries) {
-    return {0, number, 1, 0, q_tiles};
+    return {number, 0, number, 1, 0, q_tiles};
   } else {
     const int behind = number - (q_tiles - 1);  // keys less queries, in tiles
     const int q_tile = behind < 0 ? -behind : 0, kv_tile = behind > 0 ? behind : 0;
     const int rows = q_tiles - q_tile, keys = kv_tiles - kv_tile;
-    return {q_tile, kv_tile, 1, 1, rows < keys ? rows : keys};
+    return {number, q_tile, kv_tile, 1, 1, rows < keys ? rows : keys};
   }
 }
 
@@ -61,6 +62,9 @@ struct TileSums {
 #pragma unroll
     for (int span = 0; span < kSpans; ++span) sum[span] = 0.0f;
   }
+  // The first of the `count` batch elements that share a plane, and the distance to the others.
+  ATTNJIT_DEVICE static int first_sharer(int plane, int count) { return plane * count; }
+  ATTNJIT_DEVICE static int sharer_offset(int index) { return index; }
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile& ds, int, int span) {
     sum[span] += ds;
@@ -90,12 +94,11 @@ struct ListedSums : TileSums<kConfig> {
       : kEntries == ListEntries::kPairs     ? TileDirection::kNone
                                             : TileDirection::kKeys;
   static constexpr int kRows = kConfig.block_q, kKeys = kConfig.block_kv;
-  static constexpr int kLength = kEntries == ListEntries::kRows        ? kRows
-                                 : kEntries == ListEntries::kDiagonals ? kRows + kKeys
-                                 : kEntries == ListEntries::kPairs     ? kRows * kKeys
-                                                                       : kKeys;
-  static_assert(kEntries != ListEntries::kDiagonals || kRows == kKeys,
-                "the tiles of a diagonal have the same diagonals");
+  static constexpr int kLength = kEntries == ListEntries::kRows ? kRows
+                                 : kEntries == ListEntries::kDiagonals
+                                     ? round_up(kRows + kKeys, kListChunk)
+                                 : kEntries == ListEntries::kPairs ? kRows * kKeys
+                                                                   : kKeys;
   static_assert(kLength % kListChunk == 0);
 
   const Operands& operands;
@@ -103,20 +106,32 @@ struct ListedSums : TileSums<kConfig> {
   ATTNJIT_DEVICE ListedSums(const OperandGradientParams& p, const Operands& o)
       : Base(p), operands(o) {}
 
+  // Writes sums of a plane that is one tile.
+  template <class Kernel, class Sums>
+  ATTNJIT_DEVICE void write(Kernel& kernel, const Sums& of_plane, int of_share, int batch,
+                            int head) {
+    Base::enter(of_share, batch, head, {0, 0, 0, 0, 0, 1});
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) sum[span] = of_plane[span];
+    finish(kernel);
+  }
   template <class Kernel>
   ATTNJIT_DEVICE void finish(Kernel& kernel) const {
     ptx::block_sync();  // all are done with the tiles
     if (kernel.has_scores()) store_tile(kernel);
     ptx::block_sync();  // the sums are there
     const formula::Place at = formula::place_of<Base::kShape>(operands, kernel.block);
-    const int64 first = static_cast<int64>(ptx::block_index()) * kLength;
+    const int64 plane = Base::batch_plane * params.heads + Base::head_plane;
+    const int64 first = (plane * params.num_lines + line.number) * kLength;
+    float* const values = params.values + Base::share * params.share_stride + first;
     for (int entry = ptx::thread_index(); entry < kLength; entry += kConfig.num_threads()) {
       const Pair pair = pair_of(entry);
       const int i = line.q_tile * kRows + pair.row, j = line.kv_tile * kKeys + pair.key;
       const bool exists =
           pair.row < kRows && i < kernel.params.seqlen_q && j < kernel.params.seqlen_kv;
+      ptx::store_global(values + entry, exists ? total_of(entry) : 0.0f);
+      if (Base::share != 0) continue;
       const int element = exists ? Formula::element(operands, at, i, j) : -1;
-      ptx::store_global(params.values + first + entry, exists ? total_of(entry) : 0.0f);
       ptx::store_global(params.elements + first + entry, static_cast<int32>(element));
       const int least = ptx::warp_least(exists ? element : 0x7fffffff);
       const int greatest = ptx::warp_greatest(element);

@@ -6,7 +6,8 @@ namespace attnjit::kernel {
 
 // A walk over the (batch element, head) pairs that share a plane of dbias, whose dS a thread block
 // adds up in registers. Where several thread blocks have a plane, each takes a share of the pairs
-// and writes sums of its own, which backward/bias_sum.cuh adds up in a fixed order.
+// and writes sums of its own, which backward/bias_sum.cuh adds up in a fixed order. For planes of
+// the gradient of an operand, a policy of operand_site.cuh is in the place of dbias's.
 template <BackwardMmaConfig kConfig, class Features, class BiasGrad,
           ScoreShape kShape = kConfig.scores()>
 struct PlaneSharers : GradientScores<kConfig, Features, kShape> {
@@ -54,6 +55,11 @@ struct PlaneSharers : GradientScores<kConfig, Features, kShape> {
     } else {
       store(bias_grad, kv_tile);
     }
+  }
+  // The same of planes of one tile, for the gradient of an operand.
+  ATTNJIT_DEVICE void write_operand_sums() {
+    const int shares = bias_grad.params.shares;
+    bias_grad.write(*this, sum, batch_plane % shares, batch_plane / shares, first_head / num_heads);
   }
 
  private:

@@ -9,7 +9,8 @@
 //
 //   dv = P^T dout        dk = scale dS^T q        dq = scale dS k
 //
-// all at once, so that nothing is added up in memory but dbias:
+// all at once, so that nothing is added up in memory but dbias, or sums for the gradient of an
+// operand of the score (backward/mma/operand_site.cuh):
 //
 //                block_kv keys
 //              +------+------+----      scores: each warp 16 rows, a span of 32 keys at a time;
@@ -19,7 +20,7 @@
 //              +------+------+----
 //
 // A thread block stays on its SM and walks over (batch element, head) pairs that share a plane of
-// dbias, of which it adds up dS in registers (backward/mma/sharers.cuh). Where there are two stages
+// these, of which it adds up dS in registers (backward/mma/sharers.cuh). Where there are two stages
 // cp.async brings the next plane meanwhile. Shared memory:
 //
 //   stages of [ Q | dO | K | V | lse and delta | O, where the kernel reads it ], [ P | dS ]
@@ -170,7 +171,7 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
             ? TileUse::kMasked
             : TileUse::kPlain;
     // Registers of sums, and those of a resident bias, have no run-time index.
-    constexpr bool kUnrolls = kConfig.dbias == PlaneDbias::kSum || Base::kSpans <= kMostResident;
+    constexpr bool kUnrolls = reduces_planes(kConfig.sums) || Base::kSpans <= kMostResident;
 #pragma unroll(kUnrolls ? Base::kSpans : 1)
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
@@ -180,9 +181,10 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
       this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(slot), span);
       if constexpr (kConfig.probability_scale() != 1.0f) p *= kConfig.probability_scale();
       this->store_scores(p_tile(span), p, 0);
-      if constexpr (kConfig.dbias == PlaneDbias::kSum) sum[span] += ds;
-      if constexpr (kConfig.dbias == PlaneDbias::kStore) bias_grad.add(*this, ds, 0, span);
+      if constexpr (kConfig.sums == PlaneSums::kDbias) sum[span] += ds;
+      if constexpr (kConfig.sums == PlaneSums::kStoreDbias) bias_grad.add(*this, ds, 0, span);
       this->apply(slopes, ds);
+      if constexpr (kConfig.sums == PlaneSums::kOperand) sum[span] += ds;
       this->store_scores(ds_tile(span), ds, 0);
     }
   }
@@ -190,7 +192,7 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
   // Works on the plane in `slot`.
   ATTNJIT_DEVICE void attend(int slot) {
     const int row = this->warp_row();
-    if constexpr (kConfig.dbias == PlaneDbias::kStore) bias_grad.enter_head(block);
+    if constexpr (kConfig.sums == PlaneSums::kStoreDbias) bias_grad.enter_head(block);
     compute_scores(slot);
     ptx::block_sync();  // P and dS are complete
     write_queries(slot, row);
@@ -226,7 +228,7 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
 
   ATTNJIT_DEVICE void run() {
     this->enter_plane(static_cast<int>(ptx::block_index()));
-    if (next_sharer >= end_sharer && kConfig.dbias != PlaneDbias::kSum) return;
+    if (next_sharer >= end_sharer && !reduces_planes(kConfig.sums)) return;
     this->clear_sums();
     Base::walk(
         [&] {
@@ -239,10 +241,15 @@ struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
           enter(job.sharer);
           attend(slot);
         });
-    if constexpr (kConfig.dbias == PlaneDbias::kSum) {
+    if constexpr (kConfig.sums == PlaneSums::kDbias) {
       block.first_row = 0;  // also where the thread block has no pair
       block.thread_key = ScoreShape(kConfig.scores()).lane_key(ptx::lane_index());
       this->write_sums(0);
+    }
+    if constexpr (kConfig.sums == PlaneSums::kOperand) {
+      this->enter_batch(this->first_batch, this->first_head);
+      this->enter_tile(0);
+      this->write_operand_sums();
     }
   }
 

@@ -3,12 +3,16 @@
 
 namespace attnjit::kernel {
 
-// The way of dS to dbias, by the axes that dbias reduces.
-enum class PlaneDbias : int {
-  kNone = 0,   // it is not wanted
-  kStore = 1,  // each plane has its own
-  kSum = 2,    // planes are reduced
+// What is made of dS beside dq, dk and dv.
+enum class PlaneSums : int {
+  kNone = 0,        // nothing
+  kStoreDbias = 1,  // dbias, each plane its own
+  kDbias = 2,       // dbias, for which planes are reduced
+  kOperand = 3,     // the gradient of an operand of the score, the same
 };
+ATTNJIT_CONSTEXPR bool reduces_planes(PlaneSums sums) {
+  return sums == PlaneSums::kDbias || sums == PlaneSums::kOperand;
+}
 
 // Everything that specialises the backward kernel for planes of one tile, apart from its features.
 // A value of this type is the template argument of the kernel.
@@ -22,7 +26,7 @@ struct BackwardSingleTileConfig {
   int block_kv;      // keys of a plane at most: a multiple of 32 up to 256
   int num_stages;    // planes in shared memory: 1 or 2
   int min_blocks;    // thread blocks per SM that registers are limited for
-  PlaneDbias dbias;
+  PlaneSums sums;
   bool reads_out;  // computes delta; else a kernel ahead prepares GradientRows
 
   static constexpr bool late = false;  // as in BackwardMmaConfig
