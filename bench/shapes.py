@@ -13,12 +13,12 @@ import sys
 _MEMBERS = ("dtype", "batch", "heads", "head_dim", "head_dim_v", "seqlens", "causal", "window",
             "diagonal", "alibi", "mask", "mask_kind", "mask_density", "bias", "bias_dtype", "bias_kind",
             "sink", "scale", "layout", "use_seqlens", "packed", "cu_seqlens_q", "cu_seqlens_kv",
-            "blocks", "key_indices", "row_max", "max_logits", "page_size", "shared_pages", "tail_mask",
-            "seed", "dbias", "prepared_mask", "softcap", "deterministic")
+            "score", "keep", "operands", "blocks", "key_indices", "row_max", "max_logits", "page_size",
+            "shared_pages", "tail_mask", "seed", "dbias", "grad", "prepared_mask", "softcap", "deterministic")
 # Members whose value is a pair of numbers, and what stands between the two in a name.
 _PAIRS = {"heads": "/", "seqlens": "/", "window": ","}
 # Members whose value is itself a list.
-_LISTS = ("cu_seqlens_q", "cu_seqlens_kv")
+_LISTS = ("cu_seqlens_q", "cu_seqlens_kv", "operands", "grad")
 _LABELS = ("name", "source", "pass")
 
 
