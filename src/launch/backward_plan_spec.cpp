@@ -224,10 +224,11 @@ SiteLayout site_layout_of(const BackwardPlanSpec& spec, std::size_t number,
                           const problem::BackwardProblem& problem) {
   const expr::GradientSite& site = spec.sites.list[number];
   if (spec.sites.in_dkv == number) {
-    return site_layout(site, {spec.dkv.block_q, spec.dkv.block_kv, spec.block_slots}, problem);
+    return site_layout(site, {spec.dkv.block_q, spec.dkv.block_kv, spec.block_slots, true},
+                       problem);
   }
   const kernel::BackwardMmaConfig& config = *spec.operand_sites;
-  return site_layout(site, {config.block_q, config.block_kv, spec.operand_slots}, problem);
+  return site_layout(site, {config.block_q, config.block_kv, spec.operand_slots, false}, problem);
 }
 
 BackwardLayout workspace_layout(const BackwardPlanSpec& spec,

@@ -30,7 +30,7 @@ enum class BackwardStep {
   kOperandSum,                                                 ///< gradients of operands
   kScatterKeys,  ///< dk and dv of all keys, where the call selects some
 };
-/// The step of a read of an operand, of spec.gradient_sites.
+/// The step of a read of an operand, of spec.sites.
 constexpr BackwardStep operand_site_step(std::size_t site) {
   return static_cast<BackwardStep>(static_cast<std::size_t>(BackwardStep::kOperandSite) + site);
 }

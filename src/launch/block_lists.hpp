@@ -20,8 +20,7 @@ BlockListsLayout block_lists_layout(const problem::Problem& problem);
 /// `memory`, and the kernel that writes them its own parameters. Leaves `keep` as it is where there
 /// are no bytes.
 void set_block_lists(const problem::Problem& problem, const attnjit::BlockLists& lists,
-                     void* memory,
-                     kernel::ExpressionParams<kernel::kMaxExpressionOperands>& keep,
+                     void* memory, kernel::ExpressionParams<kernel::kMaxExpressionOperands>& keep,
                      kernel::BlockListsParams& prepass);
 
 }  // namespace attnjit::launch

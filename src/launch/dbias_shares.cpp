@@ -26,12 +26,12 @@ kernel::BiasPlanes walked_planes(const BackwardPlanSpec& spec,
       if (bias.extent != problem::Extent::kAbsent) {
         return {bias.num_batches, bias.num_heads, bias.queries, bias.keys};
       }
-      // What a score adds to all pairs of a head stays in registers.
+      // The addends of a head's scores stay in registers.
       if (problem.forward.score &&
           (problem.forward.score->uses & expr::use_of(expr::Index::kHeadQ))) {
         return {1, problem.forward.num_heads_q, 1, 1};
       }
-      return {1, 1, 1, 1};
+      [[fallthrough]];
     default:
       return {1, 1, 1, 1};
   }

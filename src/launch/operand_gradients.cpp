@@ -98,9 +98,9 @@ SiteLayout site_layout(const GradientSite& site, const SiteKernel& of,
   const bool atomics = site.form == GradientForm::kAtomics;
   const bool has_pairs = p.has_rows() && p.seqlen_kv > 0;
   const codegen::SiteLists lists = codegen::site_lists(site.form, of.block_q, of.block_kv);
-  if (has_pairs) {
-    const int q_tiles = kernel::ceil_div(p.seqlen_q, of.block_q);
-    const int kv_tiles = kernel::ceil_div(p.seqlen_kv, of.block_kv);
+  if (has_pairs || of.whole_planes) {
+    const int q_tiles = of.whole_planes ? 1 : kernel::ceil_div(p.seqlen_q, of.block_q);
+    const int kv_tiles = of.whole_planes ? 1 : kernel::ceil_div(p.seqlen_kv, of.block_kv);
     layout.lines = lists.lines(q_tiles, kv_tiles);
     if (atomics || (site.per_batch && !one_batch)) layout.batches = p.batch;
     if (atomics || (site.per_head && !one_head)) layout.heads = p.num_heads_q;

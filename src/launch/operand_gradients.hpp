@@ -31,6 +31,7 @@ std::int64_t elements(const problem::OperandGradient& gradient);
 struct SiteKernel {
   int block_q, block_kv;
   std::int64_t slots;  ///< thread blocks that the device holds at a time
+  bool whole_planes;   ///< it has sums of all planes as one tile each, also of empty ones
 };
 
 /// Without offsets.

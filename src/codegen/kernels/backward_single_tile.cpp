@@ -52,7 +52,7 @@ bool needs_prepared_rows(const BackwardFamily& f, const OperandSites& operands) 
          f.scores.bias == problem::Extent::kPerQuery || operands.have_kernels();
 }
 
-// The parameter for what is made of dS beside dq, dk and dv, its policy, and what these need.
+// The parameter of the results of dS beside dq, dk and dv, their policy, and what these need.
 void add_sums(PlaneSums sums, const BackwardFamily& f, const BackwardTunables& t,
               ScoreKernel& kernel) {
   if (sums == PlaneSums::kOperand) {

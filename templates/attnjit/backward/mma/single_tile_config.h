@@ -3,7 +3,7 @@
 
 namespace attnjit::kernel {
 
-// What is made of dS beside dq, dk and dv.
+// Results of dS beside dq, dk and dv.
 enum class PlaneSums : int {
   kNone = 0,        // nothing
   kStoreDbias = 1,  // dbias, each plane its own
