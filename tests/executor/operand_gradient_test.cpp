@@ -197,17 +197,11 @@ TEST_CASE("gradients of operands: the planes of a single tile") {
   CHECK(bench.backward(spec, codegen::find_arch("sm_90a"), "{}") == "");
 }
 
-TEST_CASE("gradients of operands: planes of a single tile without pairs") {
+TEST_CASE("gradients of operands: planes of a single tile of an empty batch") {
   Bench bench;
-  const char* const path = R"({"dkv": {"path": "single_tile", "block_q": 64, "block_kv": 64,
-      "num_stages": 2, "min_blocks": 3}, "dq_method": "own_kv_head", "split": false})";
-  for (std::int64_t ProblemSpec::*const size :
-       {&ProblemSpec::batch, &ProblemSpec::seqlen_q, &ProblemSpec::seqlen_kv}) {
-    ProblemSpec spec = planes(kTable);
-    spec.*size = 0;
-    CAPTURE(instance::describe(spec));
-    CHECK(bench.backward(spec, codegen::find_arch("sm_90a"), path) == "");
-  }
+  ProblemSpec spec = planes(kTable);
+  spec.batch = 0;
+  CHECK(bench.backward(spec, codegen::find_arch("sm_90a"), "{}") == "");
 }
 
 TEST_CASE("gradients of operands: long lists are added up slice by slice") {

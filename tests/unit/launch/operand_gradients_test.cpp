@@ -97,5 +97,18 @@ TEST_CASE("planes of one tile have sums of one operand from the kernel of dk and
   }
 }
 
+// A plan may serve calls of other lengths: its kernel writes a list for each plane all the same.
+TEST_CASE("planes of one tile without rows have memory for their sums") {
+  const char* const score = "s + x[h, n[i, j]]";
+  const Planned some(score, {"x=fp32:h,9", "n=int32:q,k"}, 40);
+  const Planned none(score, {"x=fp32:h,9", "n=int32:q,k"}, 0);
+  const BackwardPlanSpec plan = make_backward_plan_spec(
+      problem::family(none.problem), some.plan.tunables, codegen::find_arch("sm_90a"), {});
+  REQUIRE(plan.sites.in_dkv == 0);
+  const BackwardLayout layout = workspace_layout(plan, none.problem);
+  CHECK(layout.sites[0].entries == 4 * 64 * 64);
+  CHECK(layout.sites[0].blocks() == layout.grid.dkv_blocks);
+}
+
 }  // namespace
 }  // namespace attnjit::launch::operand_gradients_test
