@@ -17,9 +17,9 @@ using LoadChunk = std::function<void(unsigned address, std::span<std::byte, 16> 
 /// The value of a 16-bit element.
 float widen(std::uint16_t bits, bool bfloat16);
 
-/// A tile in shared memory as the functions of ptx/wgmma.cuh describe it: with lines of 128 bytes
-/// and the 128-byte swizzle, or with lines of 16. All functions throw Violation for a descriptor
-/// that does not name such a tile.
+/// A tile in shared memory as the functions of ptx/wgmma.cuh describe it: with lines of 128
+/// or 64 bytes and the swizzle of that name, or with lines of 16. All functions throw Violation for
+/// a descriptor that does not name such a tile.
 class OperandTile {
  public:
   explicit OperandTile(unsigned long long descriptor);
@@ -27,11 +27,14 @@ class OperandTile {
   /// Elements [line][depth] of `lines` lines, whose 16 depth columns lie side by side.
   std::vector<float> load_lines(int lines, bool bfloat16, const LoadChunk& load) const;
   /// Elements [depth][column] of `columns` columns, which lie side by side in the 16 lines of the
-  /// depth, 64 in each slab.
+  /// depth, a line of each slab after another.
   std::vector<float> load_columns(int columns, bool bfloat16, const LoadChunk& load) const;
 
  private:
-  bool swizzled_;
+  bool is_swizzled() const;
+  unsigned swizzled(unsigned address) const;
+
+  unsigned line_bytes_;
   unsigned address_;
   unsigned leading_;  // bytes between slabs
   unsigned stride_;   // bytes between groups of 8 lines

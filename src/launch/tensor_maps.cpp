@@ -12,8 +12,6 @@
 namespace attnjit::launch {
 namespace {
 
-constexpr cuuint64_t kLineBytes = 128;  // the widest of the swizzle
-
 static_assert(sizeof(kernel::TensorMap) == sizeof(CUtensorMap));
 static_assert(alignof(kernel::TensorMap) >= alignof(CUtensorMap));
 
@@ -36,15 +34,18 @@ CUtensorMapDataType element_type(const MappedTensor& source, DType dtype) {
                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 }
 
-// Boxes of slabs are swizzled, as kernel::ForwardShared has it.
+// Boxes of slabs are swizzled, as kernel::SlabTile has it.
+CUtensorMapSwizzle swizzle_of(const MappedTensor& source) {
+  if (source.box_columns * source.element_bytes == 128) return CU_TENSOR_MAP_SWIZZLE_128B;
+  const bool narrow = source.box_columns == 32 && source.element_bytes == 2;
+  return narrow ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_NONE;
+}
+
 template <std::size_t kAxes>
 void make_map(const TensorMapMaker& maker, const MappedTensor& source, DType dtype,
               const std::array<Axis, kAxes>& axes, kernel::TensorMap& map) {
-  const bool swizzled = source.box_columns * source.element_bytes == kLineBytes;
   TensorMapShape shape{
-      .type = element_type(source, dtype),
-      .swizzle = swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-      .rank = kAxes + 1};
+      .type = element_type(source, dtype), .swizzle = swizzle_of(source), .rank = kAxes + 1};
   shape.extents[0] = static_cast<cuuint64_t>(source.columns);
   shape.box[0] = source.box_columns;
   shape.steps[0] = 1;

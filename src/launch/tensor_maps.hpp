@@ -24,7 +24,7 @@ struct MappedTensor {
   void* data;
   problem::RowStrides strides;
   std::int32_t batch, heads, rows, columns;
-  cuuint32_t box_columns = 64;  ///< of a slab, of 16 bits
+  cuuint32_t box_columns = 64;  ///< of a slab of 64 or 32 columns of 16 bits, or others
   cuuint64_t element_bytes = 2;
 };
 

@@ -251,7 +251,7 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught: pages of the copy engine at another 
   spec.mask = "b11k";
   spec.poison_dropped_keys = true;
   expect_report(
-      {"attnjit/forward/wgmma/producer.cuh", "row - within + StridedKeyOrder", "StridedKeyOrder"},
+      {"attnjit/tile/unread_keys.cuh", "row - within + StridedKeyOrder", "StridedKeyOrder"},
       {spec, wgmma(64, 64)}, {"20 rows fail"});
   spec.poison_dropped_keys = false;
   spec.mask = "b1qk";

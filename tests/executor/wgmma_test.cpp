@@ -204,7 +204,7 @@ TEST_CASE("wgmma: descriptors") {
           multiply(c, false, tile(kA) | 1ull << 63);
         }) ==
         "multiply_async: gets 0xc000004000010080, which is no descriptor of a tile without a "
-        "swizzle or with that of 128 bytes");
+        "swizzle or with that of 64 or 128 bytes");
   CHECK(run_warpgroup([] {
           float c[kColumns / 2];
           call().wgmma_fence();

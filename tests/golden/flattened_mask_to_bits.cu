@@ -205,6 +205,10 @@ ATTNJIT_DEVICE Vector8 load_shared_8(uint32 address) {
                : "memory");
   return v;
 }
+ATTNJIT_DEVICE void store_shared_8(uint32 address, Vector8 v) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(v.word[0]), "r"(v.word[1])
+               : "memory");
+}
 ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
   uint32 value;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");

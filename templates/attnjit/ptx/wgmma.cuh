@@ -28,14 +28,17 @@ ATTNJIT_DEVICE void hold(uint32& value) { asm volatile("" : "+r"(value)::"memory
 // its columns ("MN-major").
 enum class Major : int { kDepth = 0, kColumns = 1 };
 
-// The descriptor of a tile in shared memory whose lines are 128 bytes with the 128-byte swizzle, 8
-// lines at a time `stride_bytes` apart. `leading_bytes` lies between slabs of 64 columns of
-// Major::kColumns; it is without effect otherwise. Addresses within a tile are reached by adding
-// bytes / 16.
+// The descriptor of a tile in shared memory whose lines are kLineBytes, 128 or 64, with the swizzle
+// of that name, 8 lines at a time `stride_bytes` apart. `leading_bytes` lies between slabs of so
+// many bytes of columns of Major::kColumns; it is without effect otherwise. Addresses within a tile
+// are reached by adding bytes / 16.
+template <int kLineBytes = 128>
 ATTNJIT_DEVICE uint64 matrix_descriptor(uint32 address, int leading_bytes, int stride_bytes) {
+  static_assert(kLineBytes == 128 || kLineBytes == 64);
+  constexpr uint64 kLayout = kLineBytes == 128 ? 1 : 2;
   return static_cast<uint64>((address & 0x3ffff) >> 4) |
          static_cast<uint64>(leading_bytes >> 4) << 16 |
-         static_cast<uint64>(stride_bytes >> 4) << 32 | 1ull << 62;
+         static_cast<uint64>(stride_bytes >> 4) << 32 | kLayout << 62;
 }
 
 // The descriptor of a tile of Major::kDepth whose lines are 16 bytes, one after another: half of

@@ -29,14 +29,15 @@ struct MnMajor {
   }
 };
 
-// A [kRows][kColumns] tile of 16-bit elements in shared memory, at a multiple of 1024 bytes, as the
+// A [kRows][kColumns] tile of 16-bit elements in shared memory, at a multiple of 8 lines, as the
 // copy engine fills it and wgmma reads it: slabs of 64 columns one after another, a line of 128
-// bytes per row, whose 16-byte chunk c lies at c ^ (row & 7) (the 128-byte swizzle).
-template <int kRows, int kColumns>
+// bytes per row, whose 16-byte chunk c lies at c ^ (row & 7) (the 128-byte swizzle). Of slabs of 32
+// columns chunk c lies at c ^ (row / 2 & 3) (the 64-byte swizzle).
+template <int kRows, int kColumns, int kSlabColumns = 64>
 struct SlabTile {
   static constexpr int kHeight = kRows, kWidth = kColumns;
-  static constexpr int kSlabs = ceil_div(kColumns, 64);
-  static constexpr int kLineBytes = 128;
+  static constexpr int kSlabs = ceil_div(kColumns, kSlabColumns);
+  static constexpr int kLineBytes = 2 * kSlabColumns;
   static constexpr int kSlabBytes = kRows * kLineBytes;
   static constexpr int kBytes = kSlabs * kSlabBytes;
   static constexpr int kGroupBytes = 8 * kLineBytes;  // of rows, after which the swizzle repeats
@@ -44,15 +45,15 @@ struct SlabTile {
   // The offset of a row, a multiple of 8 for a descriptor; of a column, a multiple of 16.
   ATTNJIT_DEVICE static constexpr int rows_on(int row) { return row * kLineBytes; }
   ATTNJIT_DEVICE static constexpr int columns_on(int column) {
-    return column % 64 * 2 + column / 64 * kSlabBytes;
+    return column % kSlabColumns * 2 + column / kSlabColumns * kSlabBytes;
   }
 
   // Descriptors of the tile at `address`, or of its rows from there on.
   ATTNJIT_DEVICE static KMajor<SlabTile> k_major(uint32 address) {
-    return {ptx::matrix_descriptor(address, 16, kGroupBytes)};
+    return {ptx::matrix_descriptor<kLineBytes>(address, 16, kGroupBytes)};
   }
   ATTNJIT_DEVICE static MnMajor<SlabTile> mn_major(uint32 address) {
-    return {ptx::matrix_descriptor(address, kSlabBytes, kGroupBytes)};
+    return {ptx::matrix_descriptor<kLineBytes>(address, kSlabBytes, kGroupBytes)};
   }
 };
 

@@ -3,13 +3,13 @@
 #include "attnjit/forward/wgmma/walk.cuh"
 #include "attnjit/ptx/elect.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
-#include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/key_order.h"
 #include "attnjit/tile/strided_keys.cuh"
 #include "attnjit/tile/tile_pages.cuh"
+#include "attnjit/tile/unread_keys.cuh"
 
 // The warps of the Hopper forward that do not multiply: one walks over the blocks of rows and their
 // tiles, and loads; another zero-fills rows of V where tiles may have unread keys.
@@ -176,28 +176,11 @@ ATTNJIT_DEVICE void zero_fill_keys(const ForwardWgmmaParams& params, const Featu
     if (!job.exists()) return;
     if (!walk.zero_fills_keys(job)) continue;
     const uint32 slot = state.slot();
-    // A bit for each row of the tile. All rows are tested at once, because a test may read memory.
-    uint32 unread[kConfig.block_kv / 32];
-#pragma unroll
-    for (int i = 0; i < kConfig.block_kv / 32; ++i) {
-      const int row = 32 * i + ptx::lane_index(), page = kConfig.page_kv;
-      const int within = page == kConfig.block_kv ? row : row % page;
-      const int key = row - within + StridedKeyOrder::key(page, within);
-      unread[i] = ptx::warp_ballot(walk.zero_fills_key(job.tile * kConfig.block_kv + key));
-    }
+    const UnreadKeys<kConfig.block_kv, kConfig.page_kv> unread(
+        [&](int key) { return walk.zero_fills_key(job.tile * kConfig.block_kv + key); });
     ptx::barrier_wait(shared.v_landed(slot), phases >> slot & 1);
     phases ^= 1u << slot;
-    // Four rows at a time, eight lanes for the line of 128 bytes of each.
-    const uint32 line = shared.v(slot) + 16 * ptx::lane_index();
-#pragma unroll
-    for (int i = 0; i < kConfig.block_kv / 4; ++i) {
-      const bool zero_fills = (unread[i / 8] >> (4 * (i % 8) + ptx::lane_index() / 8) & 1) != 0;
-#pragma unroll
-      for (int slab = 0; slab < VTile::kSlabs; ++slab) {
-        ptx::store_shared_16_if(zero_fills, line + slab * VTile::kSlabBytes + VTile::rows_on(4 * i),
-                                {});
-      }
-    }
+    unread.template zero_fill<VTile>(shared.v(slot));
     ptx::fence_async_proxy();
     ptx::warp_sync();  // all rows are zero
     ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.v_full(slot));

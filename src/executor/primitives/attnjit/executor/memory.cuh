@@ -71,6 +71,9 @@ ATTNJIT_DEVICE Vector8 load_shared_8(uint32 address) {
   services->load_shared(address, &v, sizeof v, Reader::kThread, "load_shared_8");
   return v;
 }
+ATTNJIT_DEVICE void store_shared_8(uint32 address, Vector8 v) {
+  services->store_shared(address, &v, sizeof v, "store_shared_8");
+}
 ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
   uint32 value;
   services->load_shared(address, &value, sizeof value, Reader::kThread, "load_shared_4");

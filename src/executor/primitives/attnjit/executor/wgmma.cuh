@@ -17,10 +17,11 @@ ATTNJIT_DEVICE void hold(uint32&) {}
 
 enum class Major : int { kDepth = 0, kColumns = 1 };
 
+template <int kLineBytes = 128>
 ATTNJIT_DEVICE uint64 matrix_descriptor(uint32 address, int leading_bytes, int stride_bytes) {
   return static_cast<uint64>((address & 0x3ffff) >> 4) |
          static_cast<uint64>(leading_bytes >> 4) << 16 |
-         static_cast<uint64>(stride_bytes >> 4) << 32 | 1ull << 62;
+         static_cast<uint64>(stride_bytes >> 4) << 32 | (kLineBytes == 128 ? 1ull : 2ull) << 62;
 }
 
 ATTNJIT_DEVICE uint64 short_line_descriptor(uint32 address) {
