@@ -3,6 +3,8 @@ import subprocess
 
 CAUSAL = ["--causal", "bottom-right"]
 PAGES = ["--page-size", "64", "--seqlens", *CAUSAL]
+TRIANGLE = ["--path", "shared_bias", "--batch", "384", "--heads-q", "4", "--seqlen-q", "384", "--bias", "1hqk",
+            "--bias-dtype", "fp32"]  # fmt: skip
 # The step that each is of its problem's plan, and the flags of the problem.
 KERNELS = {
     "forward D64": ["attn_fwd", "--head-dim", "64"],
@@ -19,6 +21,7 @@ KERNELS = {
     "forward D128 pages": ["attn_fwd", "--head-dim", "128", *PAGES],
     "forward D256": ["attn_fwd", "--head-dim", "256"],
     "forward D256 causal": ["attn_fwd", "--head-dim", "256", *CAUSAL],
+    "forward D32 shared bias, mask": ["attn_fwd", "--head-dim", "32", *TRIANGLE, "--mask", "b11k"],
     "backward D64": ["attn_bwd_dkv", "--head-dim", "64", "--backward"],
     "backward D64 causal": ["attn_bwd_dkv", "--head-dim", "64", "--backward", *CAUSAL],
     "backward D128": ["attn_bwd_dkv", "--head-dim", "128", "--backward"],
@@ -29,12 +32,12 @@ KERNELS = {
     "backward D256, dk and dv": ["attn_bwd_dkv", "--head-dim", "256", "--backward"],
     "backward D256, dq": ["attn_bwd_dq", "--head-dim", "256", "--backward"],
 }  # fmt: skip
-SIZES = ["--seqlen-q", "4096", "--seqlen-kv", "4096"]
+DEFAULTS = {"--path": "wgmma", "--seqlen-q": "4096"}
 
 
 def emit(attnjit, kernel, *options, env=None):
     """What `attnjit emit` with `options` prints of one of KERNELS."""
     step, *flags = kernel
-    command = [attnjit, "emit", "--arch", "sm_90a", "--path", "wgmma", "--step", step, "-q", *SIZES,
-               *flags, *options]  # fmt: skip
+    defaults = [word for item in DEFAULTS.items() if item[0] not in flags for word in item]
+    command = [attnjit, "emit", "--arch", "sm_90a", "--step", step, "-q", *defaults, *flags, *options]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=env).stdout

@@ -24,14 +24,21 @@ Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, c
 
 Rule why_unfit(const ForwardTunables& tunables, const problem::PlanKey& key, const Arch& arch) {
   if (auto rule = why_unfit(tunables, key.family, arch)) return rule;
-  return tunables.path == Path::kSingleTile
-             ? why_longer_than(tunables.block_q, tunables.block_kv, key, tunables.path)
-             : std::nullopt;
+  if (tunables.path == Path::kSingleTile) {
+    return why_longer_than(tunables.block_q, tunables.block_kv, key, tunables.path);
+  }
+  if (tunables.path == Path::kSharedBias) {
+    return why_longer_than(key.bucket_q, tunables.block_kv, key, tunables.path);
+  }
+  return std::nullopt;
 }
 
 std::string describe_tile(const ForwardTunables& t) {
   if (t.path == Path::kSingleTile) {
     return fmt::format("single_tile q{} kv{} b{}", t.block_q, t.block_kv, t.min_blocks);
+  }
+  if (t.path == Path::kSharedBias) {
+    return fmt::format("shared_bias q{} kv{}", t.block_q, t.block_kv);
   }
   if (t.path == Path::kWgmma) {
     return fmt::format("wgmma q{}{} kv{} s{}", t.block_q, t.pack_gqa ? " pack_gqa" : "", t.block_kv,

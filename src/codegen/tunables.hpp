@@ -20,7 +20,7 @@ enum class Path {
   kMma,         ///< mma.sync, for every architecture
   kWgmma,       ///< wgmma and TMA, for sm_90a; of a backward the kernels of dk and dv, and of dq
   kSingleTile,  ///< mma.sync, for planes of up to 256 rows and keys; all gradients at once
-  kSharedBias,  ///< mma.sync, of a backward whose batch elements share a bias over pairs
+  kSharedBias,  ///< batch elements share a bias over pairs: wgmma, and mma.sync in a backward
 };
 
 /// Everything that can be chosen for a forward, see kernel::ForwardMmaConfig and
@@ -42,11 +42,13 @@ constexpr auto fields(const ForwardTunables*) {
       base::Field{"min_blocks", &T::min_blocks}, base::Field{"softmax", &T::softmax});
 }
 
-/// Whether tiles of a path have no such member: those of Path::kWgmma and kSingleTile have as many
-/// warps as their rows take, the former an SM each, the latter a tile of keys for a whole plane.
+/// Whether tiles of a path have no such member: those of other paths than Path::kMma have as many
+/// warps as their rows take; of kWgmma an SM each; of kSingleTile a tile of keys for a whole plane;
+/// of kSharedBias both.
 constexpr bool lacks(const ForwardTunables& tunables, std::string_view member) {
   if (tunables.path == Path::kMma) return false;
   if (member == "num_warps" || member == "softmax") return true;
+  if (tunables.path == Path::kSharedBias) return member == "num_stages" || member == "min_blocks";
   return member == (tunables.path == Path::kWgmma ? "min_blocks" : "num_stages");
 }
 constexpr std::array<base::Renamed, 1> renamed(const ForwardTunables*) {
@@ -156,7 +158,8 @@ std::optional<std::string> why_no_wgmma(const problem::BackwardFamily& family, c
 std::optional<std::string> why_no_single_tile(const problem::Family& family);
 std::optional<std::string> why_no_single_tile(const problem::BackwardFamily& family);
 
-/// The rule that keeps every backward of `family` from Path::kSharedBias, or nullopt.
+/// The same of Path::kSharedBias.
+std::optional<std::string> why_no_shared_bias(const problem::Family& family, const Arch& arch);
 std::optional<std::string> why_no_shared_bias(const problem::BackwardFamily& family);
 
 /// The rule that keeps `tunables` from running problems of `family` on `arch`, as a sentence, or

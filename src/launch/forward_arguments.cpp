@@ -30,6 +30,16 @@ void share_out_work(const problem::Problem& problem, const ForwardGrid& grid, ke
       .batches = shares_bias ? problem.batch : 1};
 }
 
+// Batch elements that share a plane of the bias follow each other.
+kernel::PlaneOrder plane_order(const problem::Problem& problem) {
+  const bool has_bias = problem.bias.extent != problem::Extent::kAbsent;
+  const std::int32_t planes = has_bias ? problem.bias.num_batches : 1;
+  return {.batch = problem.batch,
+          .sharers = problem.batch / planes,
+          .run = problem.run_length(planes, problem.bias.cycle),
+          .cycle = batch_cycle(problem.bias.cycle)};
+}
+
 kernel::PackedCosts packed_costs(const problem::Problem& p, const kernel::BandParams& band) {
   const auto bound = static_cast<kernel::int32>(problem::kMaxSeqlen);
   const bool bounded = p.bounded_left && p.bounded_right;
@@ -75,7 +85,11 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
         spec.kernel);
     limit_blocks(ForwardStep::kForward, static_cast<unsigned>(spec.block_slots));
     const auto blocks = static_cast<kernel::int32>(shape(ForwardStep::kForward).grid[0]);
-    share_out_work(problem, layout.grid, blocks, values_.forward);
+    if (spec.facts.shared_bias) {
+      values_.shared_bias = {values_.forward, plane_order(problem), blocks};
+    } else {
+      share_out_work(problem, layout.grid, blocks, values_.forward);
+    }
     // One round has no places to take.
     const bool counts = spec.counts_work() && layout.grid.blocks() > blocks;
     set_count(spec, counts ? reinterpret_cast<kernel::uint32*>(base + layout.work_taken) : nullptr);
@@ -205,7 +219,7 @@ void ForwardArguments::set_order(const problem::Problem& problem, const Workspac
   set_shape(ForwardStep::kPackedOrder, 1);
 }
 
-// Thread blocks stay on their SMs. Batch elements that share a plane of the bias follow each other.
+// Thread blocks stay on their SMs.
 void ForwardArguments::set_count(const ForwardPlanSpec& spec, kernel::uint32* work_taken) {
   values_.forward.work_taken = work_taken;
   values_.mask_to_bits.work_taken = work_taken;
@@ -224,14 +238,9 @@ void ForwardArguments::set_count(const ForwardPlanSpec& spec, kernel::uint32* wo
 void ForwardArguments::share_out_planes(const ForwardPlanSpec& spec,
                                         const problem::Problem& problem) {
   limit_blocks(ForwardStep::kForward, static_cast<unsigned>(spec.block_slots));
-  const bool has_bias = problem.bias.extent != problem::Extent::kAbsent;
-  const std::int32_t planes = has_bias ? problem.bias.num_batches : 1;
   values_.single_tile = {
       .base = values_.forward.base,
-      .order = {.batch = problem.batch,
-                .sharers = problem.batch / planes,
-                .run = problem.run_length(planes, problem.bias.cycle),
-                .cycle = batch_cycle(problem.bias.cycle)},
+      .order = plane_order(problem),
       .num_blocks = static_cast<kernel::int32>(shape(ForwardStep::kForward).grid[0])};
 }
 
@@ -239,6 +248,8 @@ void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
   // The base is the first member, so that one address serves other paths.
   if (spec.facts.single_tile) {
     list(ForwardStep::kForward, {&values_.single_tile}, values_.features);
+  } else if (spec.facts.shared_bias) {
+    list(ForwardStep::kForward, {&values_.shared_bias}, values_.features);
   } else {
     list(ForwardStep::kForward, {&values_.forward}, values_.features);
   }

@@ -31,6 +31,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
   struct Values {
     kernel::ForwardWgmmaParams forward;  ///< of which other paths have the base alone
     kernel::ForwardSingleTileParams single_tile;
+    kernel::ForwardSharedBiasParams shared_bias;
     codegen::FeatureValues features;
     kernel::MaskToBitsParams mask_to_bits{};
     // These three are set where the plan has their steps alone.

@@ -66,11 +66,19 @@ bool has_strip_lengths(const BackwardFamily& f, std::int32_t q, std::int32_t kv)
          f.scores.gqa_ratio == 1 && !f.scores.packed && !f.scores.bounded_left &&
          !f.scores.bounded_right;
 }
+bool has_strip_lengths(const Problem& p, const Family& f) {
+  return f.bias == Extent::kPerPair && p.batch / kFewestSharers >= p.bias.num_batches &&
+         p.seqlen_kv > kMostExact && p.seqlen_kv <= kMostStripKeys && f.gqa_ratio == 1 &&
+         !f.packed && !f.bounded_left && !f.bounded_right;
+}
 std::int32_t plane_bucket(std::int64_t planes) { return bucket_of(kPlaneBuckets, planes); }
 
 PlanKey plan_key(const Problem& problem) {
   const Family f = family(problem);
-  const Lengths lengths = length_buckets(problem, f);
+  Lengths lengths = length_buckets(problem, f);
+  if (has_strip_lengths(problem, f)) {
+    lengths.kv = (problem.seqlen_kv + kStripKeysStep - 1) / kStripKeysStep * kStripKeysStep;
+  }
   return {f,
           lengths.q,
           lengths.kv,

@@ -26,6 +26,11 @@ constexpr std::int32_t most_exact(std::int32_t columns) { return columns <= 32 ?
 /// being above kMostExact and up to kMostStrip, they are rounded up to a multiple of kStripStep.
 inline constexpr std::int32_t kMostStrip = 768, kStripStep = 128;
 
+/// Where that of a forward may keep strips of all keys, whose number is above kMostExact and up to
+/// kMostStripKeys, the keys are rounded up to a multiple of kStripKeysStep, which is no other
+/// bucket. A plane of the bias has at least kFewestSharers batch elements.
+inline constexpr std::int32_t kMostStripKeys = 384, kStripKeysStep = 96, kFewestSharers = 32;
+
 std::int32_t length_bucket(std::int32_t length);
 std::int32_t plane_bucket(std::int64_t planes);
 /// The multiple of kExactStep that holds `length`.
@@ -37,6 +42,13 @@ bool has_exact_lengths(const Family& family, std::int32_t q, std::int32_t kv, st
 /// Whether kernels that keep strips of a bias may serve such lengths, so that their buckets are
 /// multiples of kStripStep.
 bool has_strip_lengths(const BackwardFamily& family, std::int32_t q, std::int32_t kv);
+/// The same of forwards, whose keys alone have buckets of their own, the multiples of
+/// kStripKeysStep.
+bool has_strip_lengths(const Problem& problem, const Family& family);
+/// Whether `bucket` is one of these.
+constexpr bool is_strip_bucket(std::int32_t bucket) {
+  return bucket > kMostExact && bucket <= kMostStripKeys && bucket % kStripKeysStep == 0;
+}
 
 /// The key of a plan: problems with equal keys run the same kernels.
 struct PlanKey {

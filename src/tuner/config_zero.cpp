@@ -99,8 +99,11 @@ codegen::ForwardTunables config_within(const Paths& paths, const problem::PlanKe
       defaults.forward.find(limited(traits(key, packs_gqa, arch), paths)).use;
   config.pack_gqa = packs_gqa;
   if (config.path == codegen::Path::kSingleTile) hold_planes(config, key);
+  if (config.path == codegen::Path::kSharedBias) config.block_kv = key.bucket_kv;
   if (exceeds(config, codegen::Path::kSingleTile, key, arch)) {
-    return config_within({.wgmma = paths.wgmma, .single_tile = false}, key, arch, defaults);
+    return config_within(
+        {.wgmma = paths.wgmma, .single_tile = false, .shared_bias = paths.shared_bias}, key, arch,
+        defaults);
   }
   // 32 keys fit the pages of any family that wgmma serves.
   const bool boxes = config.path == codegen::Path::kWgmma;
@@ -179,11 +182,17 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
 codegen::ForwardTunables config_zero_on(codegen::Path path, const problem::PlanKey& key,
                                         const codegen::Arch& arch) {
   const Paths paths{.wgmma = path == codegen::Path::kWgmma,
-                    .single_tile = path == codegen::Path::kSingleTile};
+                    .single_tile = path == codegen::Path::kSingleTile,
+                    .shared_bias = path == codegen::Path::kSharedBias};
   const codegen::ForwardTunables config = config_within(paths, key, arch, built_in_defaults());
   if (config.path == path) return config;
   if (path == codegen::Path::kSingleTile) refuse_single_tile(key);
-  if (path == codegen::Path::kSharedBias) refuse_path("shared_bias is for backwards");
+  if (path == codegen::Path::kSharedBias) {
+    refuse_path(
+        codegen::why_no_shared_bias(key.family, arch)
+            .value_or("shared_bias is for 209 to 384 keys of many planes that share a bias, "
+                      "and for head dimensions that configs/defaults names"));
+  }
   refuse_path(why_mma(key, arch));
 }
 

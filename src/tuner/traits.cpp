@@ -59,7 +59,7 @@ bool fills_single_tile(const PlanKey& key) {
 }
 
 // The bucket of planes from which on a strip of a bias is worth keeping.
-constexpr std::int32_t kFewestSharers = 256;
+constexpr std::int32_t kFewestPlanes = 256;
 
 }  // namespace
 
@@ -79,6 +79,8 @@ Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& a
   // Packed, 64 rows and more are to hold whole queries.
   t.wgmma = (!pack_gqa || 64 % f.gqa_ratio == 0) && !codegen::why_no_wgmma(f, arch);
   t.single_tile = !pack_gqa && fills_single_tile(key);
+  t.shared_bias = problem::is_strip_bucket(key.bucket_kv) && key.bucket_planes >= kFewestPlanes &&
+                  !codegen::why_no_shared_bias(f, arch);
   t.wide = !bias || wide_bias(f);
   t.tail_mask = f.tail_mask;
   return t;
@@ -95,7 +97,7 @@ Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
   t.wgmma = !codegen::why_no_wgmma(key.family, arch);
   t.single_tile = fills_single_tile(key);
   t.shared_bias = problem::has_strip_lengths(key.family, key.bucket_q, key.bucket_kv) &&
-                  key.bucket_planes >= kFewestSharers && !codegen::why_no_shared_bias(key.family);
+                  key.bucket_planes >= kFewestPlanes && !codegen::why_no_shared_bias(key.family);
   t.wide = (!mask || f.mask_vectorized) && (!bias || wide_bias(f));
   t.dbias = dbias;
   t.deterministic = key.family.deterministic;

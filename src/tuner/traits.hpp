@@ -16,7 +16,7 @@ struct Traits {
   int shared_kib = 0;        ///< that a thread block may have
   bool wgmma = false;        ///< codegen::Path::kWgmma serves it
   bool single_tile = false;  ///< codegen::Path::kSingleTile serves it
-  bool shared_bias = false;  ///< so does codegen::Path::kSharedBias a backward, of many planes
+  bool shared_bias = false;  ///< so does codegen::Path::kSharedBias, of many planes
   Operands operands = Operands::kNone;
   bool aligned = false;    ///< q, k, v and the like move in 16-byte vectors
   bool wide = true;        ///< so do the operands, and a bias has 16 bits

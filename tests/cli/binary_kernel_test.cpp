@@ -116,6 +116,18 @@ TEST_CASE("plan names shared_bias for triangles, with strips that hold their len
   CHECK(config.at("dbias_method") == "per_block");
 }
 
+TEST_CASE("plan names shared_bias for a triangle's forward") {
+  const CommandLine attnjit;
+  const auto plans = attnjit({"plan", "--json", "--batch", "371", "--heads-q", "4", "--seqlen-q",
+                              "371", "--head-dim", "32", "--bias", "1hqk", "--bias-dtype", "fp32",
+                              "--mask", "b11k", "--arch", "sm_90a"})
+                         .json()
+                         .at("plans");
+  REQUIRE(plans.size() == 1);
+  CHECK(plans[0].at("config").at("path") == "shared_bias");
+  CHECK(plans[0].at("config").at("block_kv") == 384);
+}
+
 TEST_CASE("plan says which steps a problem skips") {
   const CommandLine attnjit;
   const auto steps = [&](const char* keys) {

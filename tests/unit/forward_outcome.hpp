@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <concepts>
 #include <cstring>
 #include <map>
 #include <string>
@@ -209,7 +210,11 @@ inline void put(Members& m, const kernel::ForwardCombineParams& params) {
                              strides.row, num_heads_q, seqlen_q, num_splits,
                              fmt::ptr(partial_row_max), fmt::ptr(row_max));
 }
-inline void put(Members& m, const kernel::ForwardSingleTileParams& params) {
+// With the order of kernel::PlaneOrder.
+template <class Params>
+requires std::same_as<Params, kernel::ForwardSingleTileParams> ||
+    std::same_as<Params, kernel::ForwardSharedBiasParams>
+void put(Members& m, const Params& params) {
   const auto& [base, order, num_blocks] = params;
   const auto& [batch, sharers, run, cycle] = order;
   put(m, base);
@@ -256,11 +261,13 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, single_tile, features, mask_to_bits, block_lists, gather_keys,
+  const auto& [forward, single_tile, shared_bias, features, mask_to_bits, block_lists, gather_keys,
                operand_ranges, clear_count, packed_order, combine, max_logits] = arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, bit_mask, byte_mask, band, sink, alibi,
                row_max, pages, selected, tail_mask, backward_mask, score, keep] = features;
-  if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
+  if (spec.facts.shared_bias) {
+    put(o.values, shared_bias);
+  } else if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
     put(o.values, forward);
   } else {
     put(o.values, forward.base);

@@ -27,6 +27,7 @@ BackwardFamily reading_bits(BackwardFamily family) {
 ForwardKernel forward_kernel(const Family& family, const ForwardTunables& tunables) {
   if (tunables.path == Path::kMma) return forward_mma_config(family, tunables);
   if (tunables.path == Path::kSingleTile) return forward_single_tile_config(family, tunables);
+  if (tunables.path == Path::kSharedBias) return forward_shared_bias_config(family, tunables);
   return forward_wgmma_config(family, tunables);
 }
 

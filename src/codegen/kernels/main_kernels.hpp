@@ -10,6 +10,7 @@
 #include "attnjit/forward/mma/config.h"
 #include "attnjit/forward/mma/single_tile_config.h"
 #include "attnjit/forward/wgmma/config.h"
+#include "attnjit/forward/wgmma/shared_bias_config.h"
 #include "codegen/source.hpp"
 #include "codegen/tunables.hpp"
 
@@ -19,8 +20,9 @@
 namespace attnjit::codegen {
 
 /// attn_fwd.
-using ForwardKernel = std::variant<kernel::ForwardMmaConfig, kernel::ForwardWgmmaConfig,
-                                   kernel::ForwardSingleTileConfig>;
+using ForwardKernel =
+    std::variant<kernel::ForwardMmaConfig, kernel::ForwardWgmmaConfig,
+                 kernel::ForwardSingleTileConfig, kernel::ForwardSharedBiasConfig>;
 /// attn_bwd_dkv: dk and dv, and what else the tunables give it.
 using DkvKernel =
     std::variant<kernel::BackwardMmaConfig, kernel::DkvWgmmaConfig, kernel::DkvWgmmaD256Config,
@@ -45,6 +47,7 @@ struct ForwardFacts {
   bool persistent = false;   ///< thread blocks stay on their SMs and share out the blocks of rows
   bool plans_work = false;   ///< the same by a counter
   bool single_tile = false;  ///< the same of planes, by kernel::PlaneOrder
+  bool shared_bias = false;  ///< the same of strips, by kernel::ForwardSharedBiasParams
 };
 ForwardFacts facts(const ForwardKernel& kernel);
 
@@ -84,8 +87,8 @@ constexpr bool multiplies_by_wgmma(const kernel::BackwardSingleTileConfig&) { re
 constexpr bool multiplies_by_wgmma(const kernel::BackwardSharedBiasConfig&) { return false; }
 constexpr bool multiplies_by_wgmma(const auto&) { return true; }
 
-/// Takes ForwardParams, or ForwardWgmmaParams or ForwardSingleTileParams by its kernel, and the
-/// parameters of features(family, kForward).
+/// Takes ForwardParams, or by its kernel ForwardWgmmaParams, ForwardSingleTileParams or
+/// ForwardSharedBiasParams, and the parameters of features(family, kForward).
 Source render_forward(const problem::Family& family, const ForwardTunables& tunables,
                       const TemplateSet& templates);
 /// Takes BackwardParams, or DkvWgmmaParams by its kernel, BiasGradParams where dbias_in_dkv(), and

@@ -36,6 +36,15 @@ Rule why_unfit(const kernel::ForwardSingleTileConfig& config, const ForwardTunab
 Source render(const kernel::ForwardSingleTileConfig& config, const problem::Family& family,
               const ForwardTunables& tunables, const TemplateSet& templates);
 
+/// Of tiles of 64 rows and all keys.
+kernel::ForwardSharedBiasConfig forward_shared_bias_config(const problem::Family& family,
+                                                           const ForwardTunables& tunables);
+ForwardFacts facts(const kernel::ForwardSharedBiasConfig& config);
+Rule why_unfit(const kernel::ForwardSharedBiasConfig& config, const ForwardTunables& tunables,
+               const problem::Family& family, const Arch& arch);
+Source render(const kernel::ForwardSharedBiasConfig& config, const problem::Family& family,
+              const ForwardTunables& tunables, const TemplateSet& templates);
+
 kernel::BackwardMmaConfig dkv_mma_config(const problem::BackwardFamily& family,
                                          const BackwardTunables& tunables);
 DkvFacts facts(const kernel::BackwardMmaConfig& config);

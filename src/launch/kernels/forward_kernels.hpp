@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <optional>
 
 #include "attnjit/forward.hpp"
@@ -13,11 +14,16 @@ namespace attnjit::launch {
 /// had. Nothing for a kernel without maps.
 using KeptMaps = std::optional<kernel::ForwardWgmmaParams>;
 
+/// The config of a kernel with maps.
+template <class Config>
+concept MapsKernel = std::same_as<Config, kernel::ForwardWgmmaConfig> ||
+    std::same_as<Config, kernel::ForwardSharedBiasConfig>;
+
 /// Parameters as a call begins with them: zeros, or those of `kept`.
 inline void begin_parameters(const auto&, const KeptMaps&, kernel::ForwardWgmmaParams& params) {
   params.base = {};
 }
-inline void begin_parameters(const kernel::ForwardWgmmaConfig&, const KeptMaps& kept,
+inline void begin_parameters(const MapsKernel auto&, const KeptMaps& kept,
                              kernel::ForwardWgmmaParams& params) {
   params = kept ? *kept : kernel::ForwardWgmmaParams{};
 }
@@ -26,15 +32,17 @@ inline void begin_parameters(const kernel::ForwardWgmmaConfig&, const KeptMaps& 
 /// they are others. Throws Error(kCuda) where the driver refuses one.
 inline void set_maps(const auto&, const problem::Problem&, const ForwardArgs&,
                      const TensorMapMaker&, const KeptMaps&, kernel::ForwardWgmmaParams&) {}
-void set_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
-              const ForwardArgs& args, const TensorMapMaker& maker, const KeptMaps& kept,
+template <MapsKernel Config>
+void set_maps(const Config& config, const problem::Problem& problem, const ForwardArgs& args,
+              const TensorMapMaker& maker, const KeptMaps& kept,
               kernel::ForwardWgmmaParams& params);
 
 inline KeptMaps keep_maps(const auto&, const problem::Problem&, const ForwardArgs&,
                           const TensorMapMaker&) {
   return std::nullopt;
 }
-KeptMaps keep_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
-                   const ForwardArgs& args, const TensorMapMaker& maker);
+template <MapsKernel Config>
+KeptMaps keep_maps(const Config& config, const problem::Problem& problem, const ForwardArgs& args,
+                   const TensorMapMaker& maker);
 
 }  // namespace attnjit::launch

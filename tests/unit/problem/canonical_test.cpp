@@ -473,3 +473,26 @@ TEST_CASE("a plan knows whether a mask or bias differs between heads") {
   CHECK(key("b1qk", "1hqk").bias_per_head);
   CHECK_FALSE(problem::plan_key(make_problem(forward_args())).mask_per_head);
 }
+
+TEST_CASE("keys of planes that share a bias have buckets of their own") {
+  const auto bucket = [](std::int64_t batch, std::int64_t keys, const char* bias) {
+    ForwardArgs args = forward_args();
+    for (Tensor* tensor : {&args.q, &args.k, &args.v, &args.out}) {
+      tensor->shape[0] = batch;
+      tensor->shape[1] = 4;
+    }
+    args.k.shape[2] = args.v.shape[2] = keys;
+    args.bias = test::bias(args, bias);
+    return problem::plan_key(make_problem(args)).bucket_kv;
+  };
+  CHECK(bucket(64, 371, "1hqk") == 384);
+  CHECK(bucket(64, 289, "11qk") == 384);
+  CHECK(bucket(64, 256, "1hqk") == 288);
+  CHECK(bucket(64, 209, "1hqk") == 288);
+  CHECK(bucket(64, 208, "1hqk") != 288);
+  CHECK(bucket(64, 385, "1hqk") == 512);
+  CHECK(bucket(64, 371, "bhqk") == 512);
+  CHECK(bucket(64, 371, "1h1k") == 512);
+  CHECK(bucket(31, 371, "1hqk") == 512);
+  for (std::int32_t length : problem::kLengthBuckets) CHECK_FALSE(problem::is_strip_bucket(length));
+}

@@ -175,6 +175,36 @@ TEST_CASE("a backward whose batch elements share a bias keeps strips of it") {
   CHECK_FALSE(takes([](Key& k) { k.family.scores.keep = expr::Ref::parse("keep j <= i"); }));
 }
 
+TEST_CASE("a forward whose batch elements share a bias keeps strips of it") {
+  PlanKey key{.bucket_q = 512, .bucket_kv = 384, .bucket_planes = 1024};
+  key.family.head_dim = key.family.head_dim_v = 32;
+  key.family.aligned = key.family.bias_vectorized = true;
+  key.family.bias = problem::Extent::kPerPair;
+  const auto tile = [](const PlanKey& k, const char* arch = "sm_90a") {
+    return codegen::describe_tile(config_zero(k, codegen::find_arch(arch)));
+  };
+  CHECK(tile(key) == "shared_bias q64 kv384");
+  CHECK(tile(key, "sm_80").find("shared_bias") == std::string::npos);
+  const auto other = [&](auto change) {
+    PlanKey k = key;
+    change(k);
+    return tile(k);
+  };
+  CHECK(other([](PlanKey& k) { k.bucket_kv = 288; }) == "shared_bias q64 kv288");
+  CHECK(other([](PlanKey& k) { k.family.mask = problem::Extent::kPerKey; }) ==
+        "shared_bias q64 kv384");
+  const auto takes = [&](auto change) { return other(change).starts_with("shared_bias"); };
+  CHECK_FALSE(takes([](PlanKey& k) { k.bucket_kv = 512; }));
+  CHECK_FALSE(takes([](PlanKey& k) { k.bucket_planes = 64; }));
+  CHECK_FALSE(takes([](PlanKey& k) { k.family.aligned = false; }));
+  CHECK_FALSE(takes([](PlanKey& k) { k.family.head_dim = 64; }));
+  CHECK_FALSE(takes([](PlanKey& k) { k.family.mask = problem::Extent::kPerPair; }));
+  CHECK_FALSE(takes([](PlanKey& k) { k.family.bounded_right = true; }));
+  CHECK_FALSE(takes([](PlanKey& k) { k.family.gqa_ratio = 2; }));
+  CHECK_FALSE(takes([](PlanKey& k) { k.family.row_max = true; }));
+  CHECK_FALSE(takes([](PlanKey& k) { k.family.keep = expr::Ref::parse("keep j <= i"); }));
+}
+
 TEST_CASE("short queries of a kv head take pack_gqa, unless their heads need masks of their own") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   PlanKey k = key(128, 128, 1);

@@ -1,6 +1,6 @@
 #pragma once
 #include "attnjit/forward/params.h"
-#include "attnjit/score/batch_groups_params.h"
+#include "attnjit/forward/plane_order.h"
 #include "attnjit/score/score_shape.h"
 #include "attnjit/types.h"
 
@@ -47,21 +47,6 @@ struct ForwardSingleTileConfig {
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int stage_bytes() const { return q_bytes() + k_bytes() + v_bytes(); }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return kStages * stage_bytes(); }
-};
-
-// The order in which thread blocks take planes, which are (batch element, query head) pairs: head
-// by head, and of a head those after each other that share a plane of the bias. `sharers` batch
-// elements do, in runs of `run` neighbours.
-struct PlaneOrder {
-  int32 batch;
-  int32 sharers, run;
-  BatchCycle cycle;
-
-  // The batch element of the plane `index` of a head.
-  ATTNJIT_CONSTEXPR int batch_element(uint32 index) const {
-    const int sharer = static_cast<int>(index % sharers), planes = static_cast<int>(cycle.planes);
-    return cycle.first_run(index / sharers) * run + sharer / run * planes * run + sharer % run;
-  }
 };
 
 // Run-time arguments.
