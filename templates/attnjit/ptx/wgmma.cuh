@@ -113,6 +113,8 @@ ATTNJIT_WGMMA(8, "8", "%0, %1, %2, %3", "%4", "%5", "%6", "%7", "%8", "%9", "%10
               ATTNJIT_COLUMNS_8(c, 0))
 ATTNJIT_WGMMA(32, "32", ATTNJIT_C0, "%16", "%17", "%18", "%19", "%20", "%21", "%22",
               ATTNJIT_COLUMNS_32(c, 0))
+ATTNJIT_WGMMA(40, "40", ATTNJIT_C0 ", %16, %17, %18, %19", "%20", "%21", "%22", "%23", "%24", "%25",
+              "%26", ATTNJIT_COLUMNS_32(c, 0), ATTNJIT_COLUMNS_8(c, 4))
 ATTNJIT_WGMMA(64, "64", ATTNJIT_C0 ", " ATTNJIT_C1, "%32", "%33", "%34", "%35", "%36", "%37", "%38",
               ATTNJIT_COLUMNS_64(c, 0))
 ATTNJIT_WGMMA(72, "72", ATTNJIT_C0 ", " ATTNJIT_C1 ", %32, %33, %34, %35", "%36", "%37", "%38",

@@ -62,11 +62,6 @@ struct KeptKeys {
     for_each_score<kShape>(scores,
                            [&](float& score, int line, int key) { score = of(score, line, key); });
   }
-  // The same where all lines keep the same keys: a bit is tested once.
-  template <class S>
-  ATTNJIT_DEVICE void apply_first_line(S& scores) const {
-    for_each_score<kShape>(scores, [&](float& score, int, int key) { score = of(score, 0, key); });
-  }
 
  private:
   // The bits of a line that belong to keys before `key`: in whole spans, and in the span of `key`.

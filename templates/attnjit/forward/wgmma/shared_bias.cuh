@@ -33,12 +33,12 @@
 // lower eight rows of each 16. So no consumer waits for another, and while one multiplies another
 // exponentiates.
 //
-// Warpgroup 0: warp 0 loads, kStages elements ahead; warp 1 + c zero-fills the V of consumer c,
-// where keys are dropped.
+// Warpgroup 0: warp 0 loads, kStages elements ahead; warp 1 + c finds the keys of consumer c that
+// are dropped, and zero-fills their rows of V.
 namespace attnjit::kernel {
 
 // The warp that loads.
-template <ForwardSharedBiasConfig kConfig, class Features>
+template <ForwardSharedBiasConfig kConfig>
 ATTNJIT_DEVICE void load_strips(const ForwardSharedBiasParams& params) {
   using Stages = SharedBiasStages<kConfig>;
   constexpr int kSlab = kConfig.kSlabColumns, kBytes = kConfig.kConsumers * kConfig.k_bytes();
@@ -50,49 +50,55 @@ ATTNJIT_DEVICE void load_strips(const ForwardSharedBiasParams& params) {
     ptx::fence_async_proxy();  // the copy engine overwrites parts of the output
     if (!ptx::elect_lane()) continue;
     const RowWorkTile work = walk.work();
-    const auto keys_of = [&](int consumer) {
-      return KeySource<>{consumer * kConfig.share(), work.head, {work.batch}};
+    const auto load = [&](const TensorMap& map, const TensorMap& tail, uint32 tile, int consumer,
+                          uint32 full) {
+      load_strided_keys<kSlab, kConfig.share(), false, kSlab>(
+          tile, map, tail, full, KeySource<>{consumer * kConfig.share(), work.head, {work.batch}},
+          p.base.seqlen_kv);
     };
-    const uint32 full = Stages::qk_full(slot);
+    const uint32 full = Stages::qk_full(slot), landed = Stages::v_landed(slot);
     ptx::barrier_arrive_expecting(full, kConfig.kQBytes + kBytes);
     ptx::tensor_load(Stages::q(slot), p.q, full, 0, work.q_tile * kConfig.block_q, work.head,
                      work.batch);
-    for (int c = 0; c < kConfig.kConsumers; ++c) {
-      load_strided_keys<kSlab, kConfig.share(), false, kSlab>(Stages::k(slot, c), p.k, p.k_tail,
-                                                              full, keys_of(c), p.base.seqlen_kv);
-    }
-    const uint32 landed =
-        kZeroFillsStrips<Features> ? Stages::v_landed(slot) : Stages::v_full(slot);
+    for (int c = 0; c < kConfig.kConsumers; ++c) load(p.k, p.k_tail, Stages::k(slot, c), c, full);
     ptx::barrier_arrive_expecting(landed, kBytes);
-    for (int c = 0; c < kConfig.kConsumers; ++c) {
-      load_strided_keys<kSlab, kConfig.share(), false, kSlab>(Stages::v(slot, c), p.v, p.v_tail,
-                                                              landed, keys_of(c), p.base.seqlen_kv);
-    }
+    for (int c = 0; c < kConfig.kConsumers; ++c) load(p.v, p.v_tail, Stages::v(slot, c), c, landed);
   }
 }
 
-// A warp that zero-fills the V of a consumer.
+// A warp that finds the keys of a consumer which are dropped. Keys past the tensor are among them;
+// their rows of V are zeros already.
 template <ForwardSharedBiasConfig kConfig, class Features>
-ATTNJIT_DEVICE void zero_fill_strips(const ForwardSharedBiasParams& params, Features features,
-                                     int consumer) {
+ATTNJIT_DEVICE void drop_keys(const ForwardSharedBiasParams& params, Features features,
+                              int consumer) {
   using Stages = SharedBiasStages<kConfig>;
-  const int first_key = consumer * kConfig.share(), seqlen_kv = params.base.base.seqlen_kv;
+  constexpr bool kZeroFills = Features::kNarrows || Features::kPicksKeys;
+  const int first_key = consumer * kConfig.share();
   typename Stages::State state;
   for (StripWalk walk(params); walk.exists(); walk.advance(), state.advance()) {
+    const uint32 slot = state.slot();
     const Block block = locate_rows<kConfig.block_q, 1>(params.base.base, features, walk.work());
     features.begin(block);
     KeyRange keys = {0, block.kv_len};
     features.narrow(WarpTeam(), block, keys);
     const UnreadKeys<kConfig.share(), kConfig.share()> unread([&](int of_tile) {
       const int key = first_key + of_tile;
-      if (key >= seqlen_kv) return false;  // zeros already
       return key < keys.begin || key >= keys.end || !features.reads_key(key);
     });
-    const uint32 slot = state.slot();
+    ptx::barrier_wait(Stages::empty(slot), state.empty());
+    if (ptx::lane_index() == 0) {
+      ptx::Vector16 kept = {};
+#pragma unroll
+      for (int i = 0; i < kConfig.share() / 32; ++i) kept.word[i] = ~unread.rows[i];
+      ptx::store_shared_16(Stages::kept(slot, consumer), kept);
+      ptx::barrier_arrive(Stages::qk_full(slot));
+    }
     ptx::barrier_wait(Stages::v_landed(slot), state.full());
-    unread.template zero_fill<typename Stages::VTile>(Stages::v(slot, consumer));
-    ptx::fence_async_proxy();
-    ptx::warp_sync();  // all rows are zero
+    if constexpr (kZeroFills) {
+      unread.template zero_fill<typename Stages::VTile>(Stages::v(slot, consumer));
+      ptx::fence_async_proxy();
+      ptx::warp_sync();  // all rows are zero
+    }
     ptx::barrier_arrive_if(ptx::lane_index() == 0, Stages::v_full(slot));
   }
 }
@@ -106,7 +112,7 @@ ATTNJIT_DEVICE void forward_shared_bias(const ForwardSharedBiasParams& params,
   using Set = FeatureSet<RegisterBiasOrPlain<Features>...>;
   using Stages = SharedBiasStages<kConfig>;
   const int thread = ptx::thread_index();
-  if (thread == 0) Stages::init_barriers(kZeroFillsStrips<Plain>);
+  if (thread == 0) Stages::init_barriers();
   Stages::fill_ones(thread);
   // Waits for the kernel that converts the mask to bits.
   if constexpr (Plain::kAwaits) ptx::wait_for_previous_kernel();
@@ -116,9 +122,9 @@ ATTNJIT_DEVICE void forward_shared_bias(const ForwardSharedBiasParams& params,
     ptx::give_registers<kConfig.kProducerRegisters>();
     const int warp = ptx::warp_index();
     if (warp == 0) {
-      load_strips<kConfig, Plain>(params);
-    } else if (kZeroFillsStrips<Plain>) {
-      zero_fill_strips<kConfig>(params, Plain(features...), warp - 1);
+      load_strips<kConfig>(params);
+    } else {
+      drop_keys<kConfig>(params, Plain(features...), warp - 1);
     }
   } else {
     ptx::take_registers<kConfig.kConsumerRegisters>();

@@ -39,11 +39,11 @@ struct ForwardSharedBiasConfig {
 
   // Shared memory, in bytes: kStages times [Q | K, V of consumer 0 | K, V of consumer 1 | ...],
   // ones, then kStages times [reference and sums of a row, of each consumer], kStages times [a word
-  // of each warp that multiplies], barriers.
+  // of each warp that multiplies], kStages times [bits of the keys of each consumer], barriers.
   static constexpr int kQBytes = block_q * kLineBytes;
   static constexpr int kOnesBytes = 16 * kLineBytes;
   static constexpr int kRowsBytes = kConsumers * block_q * 16;
-  static constexpr int kSuitedBytes = kConsumers * 16;
+  static constexpr int kSuitedBytes = kConsumers * 16, kKeptBytes = kConsumers * 16;
   static constexpr int kBarriersBytes = 5 * kStages * 8;
   ATTNJIT_CONSTEXPR int k_bytes() const { return share() * kLineBytes; }
   ATTNJIT_CONSTEXPR int share_bytes() const { return 2 * k_bytes(); }
@@ -51,7 +51,8 @@ struct ForwardSharedBiasConfig {
   ATTNJIT_CONSTEXPR int ones_offset() const { return kStages * stage_bytes(); }
   ATTNJIT_CONSTEXPR int rows_offset() const { return ones_offset() + kOnesBytes; }
   ATTNJIT_CONSTEXPR int suited_offset() const { return rows_offset() + kStages * kRowsBytes; }
-  ATTNJIT_CONSTEXPR int barriers_offset() const { return suited_offset() + kStages * kSuitedBytes; }
+  ATTNJIT_CONSTEXPR int kept_offset() const { return suited_offset() + kStages * kSuitedBytes; }
+  ATTNJIT_CONSTEXPR int barriers_offset() const { return kept_offset() + kStages * kKeptBytes; }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return barriers_offset() + kBarriersBytes; }
 };
 

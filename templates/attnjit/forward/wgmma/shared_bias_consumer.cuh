@@ -11,7 +11,7 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
-#include "attnjit/score/kept_keys.cuh"
+#include "attnjit/score/score_shape.h"
 #include "attnjit/tile/quad_rows.cuh"
 #include "attnjit/tile/slab_products.cuh"
 
@@ -64,8 +64,6 @@ struct SharedBiasConsumer {
     for (StripWalk walk(params); walk.exists(); walk.advance(), state.advance()) {
       enter(walk.work());
       if (walk.turns) features.hold_tile(block, first_key);
-      // What drops keys arrives while the consumer waits. A share past the last key has none.
-      features.fetch(block, first_key < base.seqlen_kv ? first_key : 0, TileUse::kMasked);
       ptx::barrier_wait(Stages::qk_full(state.slot()), state.full());
       leave(state.slot(), attend(state.slot(), state.full()));
       if (state.index != 0) finish(State{state.index - 1}, before);
@@ -79,15 +77,13 @@ struct SharedBiasConsumer {
     block = locate_rows<kConfig.block_q, 1>(base, features, work);
     block.thread_row = block.first_row + warp_row + ScoreShape(kShape).lane_row(lane);
     block.thread_key = ScoreShape(kShape).lane_key(lane);
-    features.begin(block);
   }
 
   // Computes `out`.
   ATTNJIT_DEVICE Rows attend(uint32 slot, uint32 full) {
-    KeptKeys<kShape> kept;
-    Rows rows = compute<false>(slot, full, kept);
+    Rows rows = compute<false>(slot, full);
     if (!every_warp(slot)) {
-      rows = compute<true>(slot, full, kept);
+      rows = compute<true>(slot, full);
       ptx::named_barrier_sync(1 + consumer, 128);  // all its warps have multiplied
     }
     return rows;
@@ -100,23 +96,21 @@ struct SharedBiasConsumer {
     const uint32 all = suited.word[0] & suited.word[1] & suited.word[2] & suited.word[3];
     return ptx::warp_broadcast(all, 0) != 0;
   }
-  // The first time, which is not kExact, it also finds the keys that are kept.
+  // Computes the probabilities and `out`, against the one reference or, kExact, the largest scores.
   template <bool kExact>
-  ATTNJIT_DEVICE Rows compute(uint32 slot, uint32 full, KeptKeys<kShape>& kept) {
+  ATTNJIT_DEVICE Rows compute(uint32 slot, uint32 full) {
     Fragments<1, kGroups> scores;
     hold(scores);
     ptx::wgmma_fence();
     mma_abt<kDType>(scores, Stages::QTile::k_major(Stages::q(slot)),
                     Stages::KTile::k_major(Stages::k(slot, consumer)));
     ptx::wgmma_commit();
-    if constexpr (!kExact) features.keep(block, kept, first_key);
-    const bool drops = kZeroFillsStrips<Features> || block.kv_len < kConfig.block_kv;
+    const ptx::Vector16 kept = ptx::load_shared_16(Stages::kept(slot, consumer));
     ptx::wgmma_wait<0>();
     hold(scores);
-    // In log2 units, so that exponents are differences. All that drops keys drops them for all
-    // rows.
+    // In log2 units, so that exponents are differences.
     features.add(block, scores, base.score_scale * kLog2E, first_key);
-    if (drops) kept.apply_first_line(scores);
+    drop(kept, scores);
     Probabilities<1, kGroups> probabilities;
     Rows rows;
     if constexpr (kExact) {
@@ -135,6 +129,20 @@ struct SharedBiasConsumer {
     ptx::barrier_wait(Stages::v_full(slot), full);
     multiply_p_v(slot, probabilities[0]);
     return rows;
+  }
+  // Drops the keys whose bits are 0, in the order of the rows of K, which is that of the columns of
+  // the scores.
+  ATTNJIT_DEVICE void drop(const ptx::Vector16& kept, Fragments<1, kGroups>& scores) const {
+    uint32 all = ~0u, own[4];
+#pragma unroll
+    for (int i = 0; i < kGroups / 4; ++i) {
+      all &= kept.word[i];
+      own[i] = kept.word[i] >> (2 * (lane & 3));
+    }
+    if (all == ~0u) return;
+    scores.for_each([&](float& score, int, int n, int e) {
+      if ((own[n / 4] & 1u << (8 * (n % 4) + e % 2)) == 0) score = -ptx::infinity();
+    });
   }
   // Against the reference of all rows. Leaves whether it suits those of the warp.
   ATTNJIT_DEVICE void exponentiate(uint32 slot, const Fragments<1, kGroups>& scores,
@@ -163,19 +171,21 @@ struct SharedBiasConsumer {
       ptx::store_shared_4(Stages::suited(slot, consumer) + warp_row / 4, all);
     }
   }
-  // out = P [V | 1].
+  // out = P [V | 1]. The ones follow the columns of V at a distance that is part of the descriptor,
+  // so that the same 16 rows of ones serve all rows of V.
   ATTNJIT_DEVICE void multiply_p_v(uint32 slot, uint32 (&p)[kGroups][2]) {
-    const auto v = Stages::VTile::mn_major(Stages::v(slot, consumer));
-    const uint64 ones =
-        ptx::matrix_descriptor<kConfig.kLineBytes>(Stages::ones(), 16, Stages::VTile::kGroupBytes);
-    auto& columns = reinterpret_cast<float(&)[kOutGroups][4]>(out[0][0]);
-    auto& sums = reinterpret_cast<float(&)[1][4]>(out[0][kOutGroups]);
+    using VTile = typename Stages::VTile;
+    const uint32 v = Stages::v(slot, consumer);
+    const uint64 first = ptx::matrix_descriptor<VTile::kLineBytes>(
+        v, static_cast<int>(Stages::ones() - v), VTile::kGroupBytes);
+    // The increment of a descriptor whose V lies 16 bytes further on, and its ones 16 bytes nearer.
+    constexpr uint64 kNearer = 1 - (1ull << 16);
     hold(out, p);
     ptx::wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kGroups / 2; ++i) {
-      ptx::multiply_async<kDType>(columns, operand_step(p, i), v.step(i), i != 0);
-      ptx::multiply_async<kDType>(sums, operand_step(p, i), ones, i != 0);
+      ptx::multiply_async<kDType>(out[0], operand_step(p, i),
+                                  first + i * (VTile::rows_on(16) / 16) * kNearer, i != 0);
     }
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>();

@@ -104,6 +104,11 @@ struct SharedBiasStages {
     return ptx::shared_base() + kConfig.suited_offset() +
            16 * (slot * kConfig.kConsumers + consumer);
   }
+  // A bit for each row of the consumer's K, whether queries see its key; the last word may be
+  // spare.
+  ATTNJIT_DEVICE static uint32 kept(uint32 slot, int consumer) {
+    return ptx::shared_base() + kConfig.kept_offset() + 16 * (slot * kConfig.kConsumers + consumer);
+  }
   // 16 rows of ones, the operand that sums probabilities up.
   ATTNJIT_DEVICE static uint32 ones() { return ptx::shared_base() + kConfig.ones_offset(); }
   // The first threads fill them.
@@ -113,19 +118,19 @@ struct SharedBiasStages {
     ptx::store_shared_16(ones() + 16 * thread, {{kPair, kPair, kPair, kPair}});
     ptx::fence_async_proxy();  // wgmma reads them
   }
-  // Q and K have landed; V has, maybe with rows to be zero-filled; V is ready; the parts of all
-  // consumers are there; the stage has been used and merged.
+  // Q and K have landed and the bits of keys are there; V has landed; its dropped rows are zeros;
+  // the parts of all consumers are there; the stage has been used and merged.
   ATTNJIT_DEVICE static uint32 qk_full(uint32 slot) { return barrier(0, slot); }
   ATTNJIT_DEVICE static uint32 v_landed(uint32 slot) { return barrier(1, slot); }
   ATTNJIT_DEVICE static uint32 v_full(uint32 slot) { return barrier(2, slot); }
   ATTNJIT_DEVICE static uint32 parts_full(uint32 slot) { return barrier(3, slot); }
   ATTNJIT_DEVICE static uint32 empty(uint32 slot) { return barrier(4, slot); }
 
-  ATTNJIT_DEVICE static void init_barriers(bool zero_fills) {
+  ATTNJIT_DEVICE static void init_barriers() {
     for (uint32 slot = 0; slot < kConfig.kStages; ++slot) {
-      ptx::barrier_init(qk_full(slot), 1);
+      ptx::barrier_init(qk_full(slot), 1 + kConfig.kConsumers);
       ptx::barrier_init(v_landed(slot), 1);
-      ptx::barrier_init(v_full(slot), zero_fills ? kConfig.kConsumers : 1);
+      ptx::barrier_init(v_full(slot), kConfig.kConsumers);
       ptx::barrier_init(parts_full(slot), 4 * kConfig.kConsumers);  // warps
       ptx::barrier_init(empty(slot), 4 * kConfig.kConsumers);
     }
@@ -138,9 +143,5 @@ struct SharedBiasStages {
     return ptx::shared_base() + kConfig.barriers_offset() + 8 * (kind * kConfig.kStages + slot);
   }
 };
-
-// Whether V may have rows that no query of a plane sees.
-template <class Features>
-inline constexpr bool kZeroFillsStrips = Features::kNarrows || Features::kPicksKeys;
 
 }  // namespace attnjit::kernel

@@ -30,7 +30,7 @@ ATTNJIT_DEVICE uint64 short_line_descriptor(uint32 address) {
 
 // Both forms, of the widths that the device's header has.
 constexpr bool has_width(int slabs) {
-  return slabs == 1 || slabs == 9 || (slabs % 4 == 0 && slabs <= 32);
+  return slabs == 1 || slabs == 5 || slabs == 9 || (slabs % 4 == 0 && slabs <= 32);
 }
 template <DType kDType, Major kMajor = Major::kDepth, int kSlabs>
 ATTNJIT_DEVICE void multiply_async(float (&c)[kSlabs][4], uint64 a, uint64 b, bool adds) {
