@@ -168,9 +168,9 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: unread keys that are not zer
   expect_report(
       {kProducer, "ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.v_full(slot));", ""},
       {padded, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 1 arrivals"});
-  expect_report(
-      {kProducer, "ptx::store_shared_16_if(zero_fills,", "ptx::store_shared_16_if(false,"},
-      {padded, kTiles}, {"4480 not finite"});
+  expect_report({"attnjit/tile/unread_keys.cuh", "ptx::store_shared_16_if(unread,",
+                 "ptx::store_shared_16_if(false,"},
+                {padded, kTiles}, {"4480 not finite"});
 }
 
 // Without its exact step, which ordinary scores never need.
