@@ -50,7 +50,9 @@ const char* name(Resource resource) {
 
 Busy busy(const Profile& profile, const Rates& rates) {
   const double share = std::max(kLeastBusy, 1 - profile.idle);
-  const bool wgmma = profile.path == base::word(codegen::Path::kWgmma);
+  const bool shares_bias = profile.path == base::word(codegen::Path::kSharedBias);
+  const bool wgmma =
+      profile.path == base::word(codegen::Path::kWgmma) || (shares_bias && !profile.backward);
   return {profile.tensor_flop / ((wgmma ? kTensorShare : kMmaShare) * rates.tensor_flop) / share,
           profile.exponentials * score_instructions(profile) / rates.score_instructions / share,
           profile.reduced_bytes / rates.reduced_bytes / share,
