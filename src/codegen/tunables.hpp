@@ -42,9 +42,9 @@ constexpr auto fields(const ForwardTunables*) {
       base::Field{"min_blocks", &T::min_blocks}, base::Field{"softmax", &T::softmax});
 }
 
-/// Whether tiles of a path have no such member: those of other paths than Path::kMma have as many
-/// warps as their rows take; of kWgmma an SM each; of kSingleTile a tile of keys for a whole plane;
-/// of kSharedBias both.
+/// Whether tiles of a path have no such member. All but those of Path::kMma have as many warps as
+/// their rows take. Those of kWgmma and kSharedBias have an SM each, those of kSingleTile and
+/// kSharedBias no ring of tiles of keys.
 constexpr bool lacks(const ForwardTunables& tunables, std::string_view member) {
   if (tunables.path == Path::kMma) return false;
   if (member == "num_warps" || member == "softmax") return true;

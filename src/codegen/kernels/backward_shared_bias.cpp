@@ -65,16 +65,7 @@ Rule why_no_shared_bias(const BackwardFamily& f) {
   if (!s.aligned) {
     return "shared_bias needs addresses and strides of all tensors to be multiples of 16 bytes";
   }
-  if (s.gqa_ratio > 1) return "shared_bias does not support query heads that share a kv head";
-  if (s.packed) return "shared_bias does not support cu_seqlens";
-  if (s.bounded_left || s.bounded_right) return "shared_bias does not support a band";
-  if (s.score || s.keep) return "shared_bias does not support expressions";
-  if (transforms_scores(s)) {
-    return "shared_bias does not support scores that are changed by more than an addition";
-  }
-  if (s.alibi) return "shared_bias does not support slopes";
-  if (s.mask == Extent::kPerPair)
-    return "shared_bias does not support a mask over queries and keys";
+  if (const Rule rule = why_no_strips(s)) return rule;
   if (s.mask == Extent::kPerKey && mask_form(s) != MaskForm::kBits) {
     return "shared_bias does not support a mask that is read in place";
   }

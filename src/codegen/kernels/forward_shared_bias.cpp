@@ -29,12 +29,10 @@ kernel::ForwardSharedBiasConfig forward_shared_bias_config(const Family& f,
           .block_kv = t.block_kv};
 }
 
-Rule why_no_shared_bias(const Family& f, const Arch& arch) {
-  if (const Rule rule = why_no_wgmma(f, arch)) return rule;
+Rule why_no_strips(const Family& f) {
   if (f.bias != Extent::kPerPair) return "shared_bias needs a bias over queries and keys";
   if (f.gqa_ratio > 1) return "shared_bias does not support query heads that share a kv head";
   if (f.packed) return "shared_bias does not support cu_seqlens";
-  if (f.page_size > 0) return "shared_bias does not support block tables";
   if (f.bounded_left || f.bounded_right) return "shared_bias does not support a band";
   if (f.score || f.keep) return "shared_bias does not support expressions";
   if (transforms_scores(f)) {
@@ -44,6 +42,13 @@ Rule why_no_shared_bias(const Family& f, const Arch& arch) {
   if (f.mask == Extent::kPerPair) {
     return "shared_bias does not support a mask over queries and keys";
   }
+  return std::nullopt;
+}
+
+Rule why_no_shared_bias(const Family& f, const Arch& arch) {
+  if (const Rule rule = why_no_wgmma(f, arch)) return rule;
+  if (const Rule rule = why_no_strips(f)) return rule;
+  if (f.page_size > 0) return "shared_bias does not support block tables";
   if (f.tail_mask) return "shared_bias does not support a mask over the last keys";
   if (f.row_max) return "shared_bias does not support row_max and max_logits";
   return std::nullopt;

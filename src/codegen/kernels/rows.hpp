@@ -36,6 +36,9 @@ Rule why_unfit(const kernel::ForwardSingleTileConfig& config, const ForwardTunab
 Source render(const kernel::ForwardSingleTileConfig& config, const problem::Family& family,
               const ForwardTunables& tunables, const TemplateSet& templates);
 
+/// The rule that keeps both passes of `family` from Path::kSharedBias, whatever else does.
+Rule why_no_strips(const problem::Family& family);
+
 /// Of tiles of 64 rows and all keys.
 kernel::ForwardSharedBiasConfig forward_shared_bias_config(const problem::Family& family,
                                                            const ForwardTunables& tunables);
