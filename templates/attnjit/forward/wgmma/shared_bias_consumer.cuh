@@ -35,8 +35,8 @@ struct SharedBiasConsumer {
   using Exact = RunningMaxSoftmax<kDType, 1>;
   using GivenStart = GivenStartSoftmax<kDType, 1>;
 
-  // What the consumer knows of the thread's rows: the number that is taken off exponents, and the
-  // sums of probabilities of all its keys.
+  // The softmax of the thread's rows over the consumer's keys: the number that is taken off
+  // exponents, and the sums of probabilities before they are rounded.
   struct Rows {
     float reference[2], sum[2];
   };

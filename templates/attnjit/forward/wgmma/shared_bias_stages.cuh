@@ -9,8 +9,7 @@
 #include "attnjit/tile/pipeline_state.cuh"
 #include "attnjit/tile/slab_tile.cuh"
 
-// What the warps of the Hopper forward with a shared bias go by: the order of their work, and
-// shared memory.
+// The order of work of the Hopper forward with a shared bias, and its shared memory.
 namespace attnjit::kernel {
 
 // The (batch element, head) pairs and strips of a thread block: a contiguous part of
