@@ -62,8 +62,8 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
       {"wgmma_wait: sums in registers of thread", "were changed while wgmma added to them"});
   expect_report(
       {kConsumer,
-       "ptx::wgmma_wait<0>();\n    hold(out, probabilities[0]);\n    ptx::barrier_arrive_if",
-       "hold(out, probabilities[0]);\n    ptx::barrier_arrive_if"},
+       "ptx::wgmma_wait<0>();\n    hold(out, probabilities[0]);\n    release_v",
+       "hold(out, probabilities[0]);\n    release_v"},
       {kRows, kTiles}, {"tensor_load: writes shared memory at +", "wgmma_wait is missing"});
 }
 
@@ -95,13 +95,13 @@ TEST_CASE_FIXTURE(OneSmMutations,
   expect_report(
       {kConsumer, "ptx::barrier_wait(shared.v_full(tile_state.slot()), tile_state.full());", ""},
       {kRows, kTiles}, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report({kConsumer, "issue_p_v(tile_state.slot());",
-                 "multiply_p_v(tile_state.slot());\n    ptx::wgmma_commit();"},
+  expect_report({kConsumer, "    hold(out, probabilities[0]);\n    issue_p_v(slot);",
+                 "    hold(out, probabilities[0]);\n    multiply_p_v(slot);\n    ptx::wgmma_commit();"},
                 {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
   expect_report(
       {kConsumer,
-       "ptx::wgmma_wait<0>();\n    hold(out, probabilities[0]);\n    ptx::named_barrier_sync",
-       "hold(out, probabilities[0]);\n    ptx::named_barrier_sync"},
+       "ptx::wgmma_wait<0>();\n    hold(out, probabilities[0]);\n  }",
+       "hold(out, probabilities[0]);\n  }"},
       {kRows, kTiles}, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
   expect_report(
       {kConsumer, "if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();", ""},

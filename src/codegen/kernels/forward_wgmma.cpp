@@ -33,16 +33,19 @@ namespace {
 using problem::Extent;
 using problem::Family;
 
-// Whether blocks of rows cost what the host cannot know: tiles are dropped by the contents of a
-// mask or of an operand, or lengths lie on the device. A mask over keys alone costs the rows of a
-// batch element alike. Beside a bias over pairs, as in triangle attention, whose batch elements
-// have few tiles each, a counter costs more than it saves: 5 % at N 384, D 32 (H100, 2026-11-28).
-bool has_unknown_costs(const Family& f, bool packs_heads) {
+// Whether thread blocks take blocks of rows from a counter, because the costs of these are unknown
+// to the host or uneven: tiles are dropped by the contents of a mask or of an operand, lengths lie
+// on the device, or the first rows of a window see fewer keys than the others, which leaves the
+// busiest of 132 thread blocks with 5 to 30 % more than the mean. A mask over keys alone costs the
+// rows of a batch element alike. Beside a bias over pairs, as in triangle attention, whose batch
+// elements have few tiles each, a counter costs more than it saves: 5 % at N 384, D 32 (H100,
+// 2026-11-28).
+bool counts_work(const Family& f, bool packs_heads) {
   const bool by_mask =
       mask_form(f) == MaskForm::kBits && (f.mask == Extent::kPerPair || f.bias != Extent::kPerPair);
   const bool by_operand =
       f.keep && (f.keep->blocks.rows != 0 || !ranged_axes(*f.keep, packs_heads).empty());
-  return f.packed || f.seqlens || by_mask || by_operand;
+  return f.packed || f.seqlens || by_mask || by_operand || problem::has_left_bound(f);
 }
 
 // Whether rows keep blocks of keys by lists, and nothing else drops keys for which V is
@@ -85,7 +88,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
       .min_blocks = 2,
       .teams = 1,
       .row_max = f.row_max,
-      .plans_work = has_unknown_costs(f, t.pack_gqa),
+      .plans_work = counts_work(f, t.pack_gqa),
       // A second text costs such a kernel more than the branches do: 1 to 5 % on an H100.
       .shares_masked_path = f.bias == Extent::kPerPair};
   // Of small tiles an SM holds two thread blocks, one of which multiplies while the other computes

@@ -10,7 +10,7 @@ namespace attnjit::kernel {
 // sides have no code.
 template <ScoreShape kShape, bool kLeft, bool kRight>
 struct Band : Feature {
-  static constexpr bool kNarrows = true;
+  static constexpr bool kNarrows = true, kSlides = kLeft;
 
   const BandParams& params;
   int diagonal;  // off: key of query 0 on the diagonal

@@ -65,6 +65,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   Rows rows;
   Probabilities<1, kGroups> probabilities = {};  // of the tile before
   bool adds = false;                             // `out` holds products already
+  bool open = false;                             // rows have begun that are not written yet
+  static constexpr bool kSkips = kSkipsUnseen<kConfig, Features>;
 
   ATTNJIT_DEVICE ForwardConsumer(const ForwardWgmmaParams& p, const Features& f, int group)
       : Epilogue(p, f, group),
@@ -84,7 +86,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     while (more) {
       if (job.needs == 0) {
         step<Step::kPlain>();
-      } else if (!kConfig.shares_masked_path && job.needs == ForwardJob::kMasks) {
+      } else if (!kConfig.shares_masked_path && job.masks_only(kSkips ? warpgroup : 0)) {
         step<Step::kMasked>();
       } else {
         more = step_at_edge();
@@ -114,6 +116,21 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   // Of two warpgroups the first waits for the loads; the second follows it through the scheduler
   // barrier.
   ATTNJIT_DEVICE bool waits() const { return kWarpgroups != 2 || warpgroup == 0; }
+  // Waits for K of the job's tile and for the warpgroup's turn. Returns the word of the next job.
+  ATTNJIT_DEVICE uint32 take_turn(uint32 slot, uint32 full) const {
+    if (waits()) ptx::barrier_wait(shared.k_full(slot), full);
+    scheduler_sync();
+    return shared.take(Shared::job_word(slot));
+  }
+  ATTNJIT_DEVICE void await_v(uint32 slot, uint32 full) const {
+    if (waits()) ptx::barrier_wait(shared.v_full(slot), full);
+  }
+  ATTNJIT_DEVICE void release_k(uint32 slot) const {
+    ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));
+  }
+  ATTNJIT_DEVICE void release_v(uint32 slot) const {
+    ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));
+  }
 
   // The first step of a block of rows, or the end, and with shares_masked_path also a masked step.
   // Closes the previous rows in one code path; a second copy would take 10 % of the compile time.
@@ -122,11 +139,16 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     Rows closing = rows;
     const uint32 closed = rows_index;
     const bool more = job.exists();
-    const bool closes = closed != kNoRows && (!more || begins_rows<kStep>());
-    if (more) {
-      step<kStep>();
-    } else {
+    const bool skips = kSkips && job.unseen_by(warpgroup);
+    const bool closes = open && (!more || skips || begins_rows<kStep>());
+    if (!more) {
       end();
+    } else if (skips) {
+      skip();
+      open = false;
+    } else {
+      step<kStep>();
+      open = true;
     }
     if (closes) this->write(closing, query_state(closed).slot(), closed);
     return more;
@@ -147,9 +169,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     if constexpr (kStep != Step::kFirst) fetch_operands<kStep>();
     const int first_key = job.tile * kConfig.block_kv;
     const uint32 slot = tile_state.slot(), full = tile_state.full();
-    if (waits()) ptx::barrier_wait(shared.k_full(slot), full);
-    scheduler_sync();
-    const uint32 next_job = shared.take(Shared::job_word(slot));
+    const uint32 next_job = take_turn(slot, full);
 
     Fragments<1, kGroups> scores;
     hold(scores);
@@ -157,7 +177,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     ptx::wgmma_fence();
     mma_abt<kConfig.dtype>(scores, q_at_hand(), k.of_buffer(slot));
     ptx::wgmma_commit();
-    if (waits()) ptx::barrier_wait(shared.v_full(slot), full);
+    await_v(slot, full);
     issue_p_v(slot);
     scheduler_arrive();
     // During the products, which do not need the addresses of new rows.
@@ -167,7 +187,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     if constexpr (kStep != Step::kPlain) features.keep(rows.block, kept, first_key);
     ptx::wgmma_wait<1>();
     hold(scores);
-    ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));
+    release_k(slot);
     if constexpr (!kConfig.stages_out()) release_q(ForwardJob::from(next_job));
 
     Probabilities<1, kGroups> fresh;
@@ -175,12 +195,36 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     const bool corrects = exponentiate<kStep>(begins, first_key, scores, kept, fresh, correction);
     ptx::wgmma_wait<0>();
     hold(out, probabilities[0]);
-    ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));
+    release_v(slot);
     tile_state.advance();
     hand_on(fresh);
     adds = !begins;
     if (adds && corrects) rescale(correction);
     job = ForwardJob::from(next_job);
+  }
+
+  // Skips a tile of which no row sees a key. Open rows get the P V of the tile before, their last
+  // one, and the next step multiplies that P once more, into an `out` that it begins anew. Rows
+  // that would begin with this tile begin with the next one.
+  ATTNJIT_DEVICE void skip() {
+    const uint32 slot = tile_state.slot(), full = tile_state.full();
+    release_stored();  // the producer may wait for the buffer before it loads this tile
+    ForwardJob next = ForwardJob::from(take_turn(slot, full));
+    await_v(slot, full);
+    if (open) multiply_last(slot);
+    scheduler_arrive();  // tiles are skipped in turn as well
+    release_k(slot);
+    release_v(slot);
+    if constexpr (!kConfig.stages_out()) release_q(next);  // of open rows, with their last tile
+    tile_state.advance();
+    if (job.first()) next.needs |= ForwardJob::kFirst;
+    job = next;
+  }
+  ATTNJIT_DEVICE void multiply_last(uint32 slot) {
+    hold(out, probabilities[0]);
+    issue_p_v(slot);
+    ptx::wgmma_wait<0>();
+    hold(out, probabilities[0]);
   }
 
   // Computes P of the job's tile into `fresh`. Returns whether `out` must be multiplied by
@@ -231,13 +275,10 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(subtile_of(query_state(rows_index))));
   }
 
-  // The P V that the last step left.
+  // The P V that the last step left; where the last tile was skipped, nothing reads it.
   ATTNJIT_DEVICE void end() {
     ptx::barrier_wait(shared.v_full(tile_state.slot()), tile_state.full());
-    hold(out, probabilities[0]);
-    issue_p_v(tile_state.slot());
-    ptx::wgmma_wait<0>();
-    hold(out, probabilities[0]);
+    multiply_last(tile_state.slot());
     ptx::named_barrier_sync(4 + warpgroup + static_cast<int>(shared.team),
                             128);  // all its warps have read Q
     release_stored();

@@ -18,22 +18,40 @@ namespace attnjit::kernel {
 // A tile of keys for the current block of rows.
 struct ForwardJob {
   int tile;   // one past the last tile where a block of rows has none: zeros
-  int needs;  // kMasks, kFirst; kEnd alone after the last job
+  int needs;  // kMasks, kFirst, kUnseen; kEnd alone after the last job
 
   static constexpr int kMasks = 1;  // some of its keys are dropped
   static constexpr int kFirst = 2;  // the next block of rows begins
   static constexpr int kEnd = 4;
+  // Consumer 0 sees none of its keys; of consumer w, the bit w places further left.
+  static constexpr int kUnseen = 8;
+  static constexpr int kNeedsBits = 6;
 
   ATTNJIT_DEVICE bool exists() const { return needs != kEnd; }
   ATTNJIT_DEVICE bool first() const { return (needs & kFirst) != 0; }
+  // A masked step of rows that have begun and see keys of the tile.
+  ATTNJIT_DEVICE bool masks_only(int consumer) const {
+    return (needs & (kFirst | kEnd)) == 0 && !unseen_by(consumer);
+  }
+  ATTNJIT_DEVICE bool unseen_by(int consumer) const { return (needs >> consumer & kUnseen) != 0; }
 
-  ATTNJIT_DEVICE uint32 as_word() const { return static_cast<uint32>(8 * tile + needs); }
+  ATTNJIT_DEVICE uint32 as_word() const {
+    return static_cast<uint32>(tile) << kNeedsBits | static_cast<uint32>(needs);
+  }
   // From a word of lane 0.
   ATTNJIT_DEVICE static ForwardJob from(uint32 word) {
     const uint32 uniform = ptx::warp_broadcast(word, 0);
-    return {static_cast<int>(uniform >> 3), static_cast<int>(uniform & 7)};
+    return {static_cast<int>(uniform >> kNeedsBits),
+            static_cast<int>(uniform & ((1u << kNeedsBits) - 1))};
   }
 };
+
+// Whether consumers skip tiles of which their rows see no key, because the edge of a window passes
+// between the rows of two consumers. Each consumer needs a tile of every block of rows that has
+// any, so all tiles of narrow()'s range must come.
+template <ForwardWgmmaConfig kConfig, class Features>
+inline constexpr bool kSkipsUnseen = Features::kSlides && !Features::kSkipsTiles &&
+                                     !kConfig.pack_gqa && kConfig.block_kv < kConfig.block_q;
 
 // Addresses in shared memory.
 template <ForwardWgmmaConfig kConfig>

@@ -24,6 +24,7 @@ struct ForwardWalk {
   TileRange tiles;        // not yet looked up
   RowWorkTile work_tile;  // of the block of rows
   uint32 left, masked;    // bits of the current 32 tiles, the last tile first: to come, with a mask
+  uint32 unseen;          // kUnseen bits of the tile that the lane has looked up
   int last;               // of these
   int round;              // of the schedule or the plan, the next one
   bool first;             // no tile of the block of rows has been returned
@@ -37,6 +38,7 @@ struct ForwardWalk {
         work_tile{},
         left(0),
         masked(0),
+        unseen(0),
         last(0),
         round(0),
         first(false),
@@ -53,9 +55,9 @@ struct ForwardWalk {
         if constexpr (kConfig.plans_work) {
           if (left == 0 && tiles.next >= tiles.end) ask();
         }
-        return job(last - lane, (masked >> lane & 1) != 0);
+        return job(last - lane, (masked >> lane & 1) != 0 ? masked_needs(lane) : 0);
       }
-      if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), true);
+      if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), ForwardJob::kMasks);
       if constexpr (kConfig.plans_work) {
         take_planned();
         if (!more) return {0, ForwardJob::kEnd};
@@ -95,10 +97,39 @@ struct ForwardWalk {
     const TileUse use = tile < tiles.next ? TileUse::kSkip : features.use_of_lane(block, tile);
     left = ptx::warp_ballot(use != TileUse::kSkip);
     masked = ptx::warp_ballot(use == TileUse::kMasked);
+    if constexpr (kNamesUnseen) unseen = params.base.num_splits == 1 ? find_unseen(tile) : 0;
     tiles.end -= 32;
   }
-  ATTNJIT_DEVICE ForwardJob job(int tile, bool masks) {
-    const int needs = (masks ? ForwardJob::kMasks : 0) | (first ? ForwardJob::kFirst : 0);
+  // Which consumers see no key of the tile. One without any rows or keys sees the first tile, so
+  // that each has one. A split may leave a consumer without a tile, so consumers skip none then.
+  static constexpr bool kNamesUnseen = kAsks && kSkipsUnseen<kConfig, Features>;
+  ATTNJIT_DEVICE uint32 find_unseen(int tile) {
+    uint32 found = 0;
+#pragma unroll 1
+    for (int consumer = 0; consumer < kConfig.consumers(); ++consumer) {
+      Block rows = block;
+      rows.first_row = block.first_row + consumer * kConfig.kSubtileRows;
+      const int end = rows.first_row + kConfig.kSubtileRows;
+      rows.end_row = end < block.end_row ? end : block.end_row;
+      rows.first_query = rows.first_row;
+      rows.end_query = rows.end_row;
+      KeyRange seen = keys;
+      features.narrow(WarpTeam(), rows, seen);
+      if (seen.begin >= seen.end) seen = {keys.begin, keys.begin + 1};
+      const int first_key = tile * kConfig.block_kv;
+      if (first_key >= seen.end || first_key + kConfig.block_kv <= seen.begin) {
+        found |= static_cast<uint32>(ForwardJob::kUnseen) << consumer;
+      }
+    }
+    return found;
+  }
+  // Of the masked tile that `lane` looked up.
+  ATTNJIT_DEVICE int masked_needs(int lane) const {
+    if constexpr (!kNamesUnseen) return ForwardJob::kMasks;
+    return ForwardJob::kMasks | static_cast<int>(ptx::warp_broadcast(unseen, lane));
+  }
+  ATTNJIT_DEVICE ForwardJob job(int tile, int needs) {
+    if (first) needs |= ForwardJob::kFirst;
     first = false;
     return {tile, needs};
   }
