@@ -99,8 +99,9 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
                                    int distance) {
   const RowOwner owner = owner_of<kHeads>(block, block.thread_row + distance);
   features.finish(block, owner, row);
-  if (row.sum == 0.0f) return {owner, -ptx::infinity(), -ptx::infinity(), 0.0f, 1.0f};
-  const float lse = fmaf(ptx::log2_approx(row.sum), kLn2, row.max);
+  // A select, because a branch keeps a thread's rows from being closed side by side.
+  const float live = fmaf(ptx::log2_approx(row.sum), kLn2, row.max);
+  const float lse = row.sum == 0.0f ? -ptx::infinity() : live;
   return {owner, lse, lse, ptx::reciprocal_approx(row.divisor), 1.0f};
 }
 

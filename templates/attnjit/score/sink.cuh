@@ -14,18 +14,18 @@ struct Sink : Feature {
 
   template <class Row>
   ATTNJIT_DEVICE void close(const Block& block, Row& row) {
-    if (row.owner.query >= block.query_len + block.dropped_queries) return;
-    const float sink = load_sink<kDType>(params, row.owner.head);
-    if (sink == -ptx::infinity()) return;
-    if (row.keys_lse == -ptx::infinity()) {
-      row.lse = sink;
-      return;
-    }
+    // Selects, because branches keep a thread's rows from being closed side by side. Without a key
+    // lse is the sink, and without a sink it is that of the keys: the other's exponential is 0.
+    const bool in_use = row.owner.query < block.query_len + block.dropped_queries;
+    const float loaded = load_sink<kDType>(params, row.owner.head);
+    const float sink = in_use ? loaded : -ptx::infinity();
     const float highest = row.keys_lse > sink ? row.keys_lse : sink;
-    const float sum = ptx::exp2_approx((row.keys_lse - highest) * kLog2E) +
-                      ptx::exp2_approx((sink - highest) * kLog2E);
-    row.lse = fmaf(ptx::log2_approx(sum), kLn2, highest);
-    if (row.lse < least_live_lse(sink)) row.lse = least_live_lse(sink);
+    const float origin = highest == -ptx::infinity() ? 0.0f : highest;
+    const float sum = ptx::exp2_approx((row.keys_lse - origin) * kLog2E) +
+                      ptx::exp2_approx((sink - origin) * kLog2E);
+    row.lse = fmaf(ptx::log2_approx(sum), kLn2, origin);
+    const bool has_key = row.keys_lse > -ptx::infinity();
+    if (has_key && row.lse < least_live_lse(sink)) row.lse = least_live_lse(sink);
     row.share = ptx::exp2_approx((row.keys_lse - row.lse) * kLog2E);
   }
 };
