@@ -295,12 +295,13 @@ def feature_cost():
 
 
 def layers():
-    """Layers of models beside each peer, a table each, of the newest visit that has the peer."""
-    peers = {
-        "fa4": ("FlashAttention-4", newest("features.json", "features-fa4.json")),
-        "cudnn": ("cuDNN", newest("gpt-oss.json", "gpt-oss-cudnn.json")),
-        "flex": ("FlexAttention", newest("gemma.json", "gemma-flex.json")),
-    }
+    """Layers of models beside each peer, a table for each visit; windows were shared out anew before the second."""
+    peers = [
+        ("fa4", "FlashAttention-4", newest("features.json", "features-fa4.json")),
+        ("fa4", "FlashAttention-4", newest("gpt-oss-windows-1.json", "gpt-oss-windows-fa4-1.json")),
+        ("cudnn", "cuDNN", newest("gpt-oss.json", "gpt-oss-cudnn.json")),
+        ("flex", "FlexAttention", newest("gemma.json", "gemma-flex.json")),
+    ]
     return "\n".join(
         about(visit, "")
         + grid(
@@ -311,7 +312,7 @@ def layers():
                 if name.startswith(("gpt-oss", "Gemma")) and visit.has(name, OURS, peer)
             ],
         )
-        for peer, (title, visit) in peers.items()
+        for peer, title, visit in peers
     )
 
 
