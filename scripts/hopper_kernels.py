@@ -9,6 +9,7 @@ TRIANGLE = ["--path", "shared_bias", "--batch", "384", "--heads-q", "4", "--seql
 KERNELS = {
     "forward D64": ["attn_fwd", "--head-dim", "64"],
     "forward D64 causal": ["attn_fwd", "--head-dim", "64", *CAUSAL],
+    "forward D64 window, sink": ["attn_fwd", "--head-dim", "64", *CAUSAL, "--window", "1023,0", "--sink"],
     "forward D128": ["attn_fwd", "--head-dim", "128"],
     "forward D128 causal": ["attn_fwd", "--head-dim", "128", *CAUSAL],
     "forward D128 fp16": ["attn_fwd", "--head-dim", "128", "--dtype", "fp16"],
@@ -22,6 +23,7 @@ KERNELS = {
     "forward D256": ["attn_fwd", "--head-dim", "256"],
     "forward D256 causal": ["attn_fwd", "--head-dim", "256", *CAUSAL],
     "forward D32 shared bias, mask": ["attn_fwd", "--head-dim", "32", *TRIANGLE, "--mask", "b11k"],
+    "forward D256 window": ["attn_fwd", "--head-dim", "256", *CAUSAL, "--window", "1023,0"],
     "backward D64": ["attn_bwd_dkv", "--head-dim", "64", "--backward"],
     "backward D64 causal": ["attn_bwd_dkv", "--head-dim", "64", "--backward", *CAUSAL],
     "backward D128": ["attn_bwd_dkv", "--head-dim", "128", "--backward"],

@@ -68,6 +68,23 @@ TEST_CASE_FIXTURE(TileBench, "windows: splits, biases, sinks and packed heads") 
   expect_right(spec, {wgmma(128, 32, true)}, 1);
 }
 
+TEST_CASE_FIXTURE(TileBench, "windows: beside masks that empty tiles, and as expressions") {
+  for (const auto kind : {tensor::MaskKind::kBlocks, tensor::MaskKind::kDeadRows}) {
+    ProblemSpec spec = window(70, 0);
+    spec.mask = kind == tensor::MaskKind::kBlocks ? "11qk" : "b11k";
+    spec.mask_kind = kind;
+    spec.mask_density = 0.3;
+    expect_right(spec, {kTiles, wgmma(192, 64)}, 1);
+  }
+  ProblemSpec spec = window(0, 0);
+  spec.window = {};
+  spec.diagonal = {};
+  for (const char* keep : {"j <= i && j > i - 70", "j <= i && j > i - 40 && j // 32 % 3 != 1"}) {
+    spec.keep = keep;
+    expect_right(spec, {kTiles, wgmma(192, 64)}, 1);
+  }
+}
+
 TEST_CASE_FIXTURE(TileBench, "slow: windows: 60 problems at random") {
   for (unsigned i = 1; i <= 60; ++i) {
     std::mt19937 random(i);
@@ -82,6 +99,11 @@ TEST_CASE_FIXTURE(TileBench, "slow: windows: 60 problems at random") {
     spec.diagonal_offset = below(4) == 0 ? below(200) - 100 : 0;
     spec.use_seqlens_q = below(4) == 0;
     spec.use_seqlens_kv = below(4) == 0;
+    if (below(3) == 0) {
+      spec.mask = below(2) == 0 ? "11qk" : "b11k";
+      spec.mask_kind = below(2) == 0 ? tensor::MaskKind::kBlocks : tensor::MaskKind::kRandom;
+      spec.mask_density = 0.2 + 0.2 * below(4);
+    }
     const bool wide = spec.head_dim > 64;
     expect_right(spec, {wgmma(wide ? 128 : 64 * (2 + below(2)), 32 * (1 + below(2)))},
                  1 + below(4));
@@ -112,8 +134,7 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in windows: a tile that is skipped") {
 TEST_CASE_FIXTURE(OneSmMutations, "caught in windows: a consumer without a tile") {
   ProblemSpec spec = window(50, 0);
   spec.diagonal_offset = -64;
-  expect_report({kWalk, "if (seen.begin >= seen.end) seen = {keys.begin, keys.begin + 1};", ""},
-                {spec, kTiles}, {"deadlock"});
+  expect_report({kWalk, "if (left == 0) bits &= begun;", ""}, {spec, kTiles}, {"deadlock"});
   expect_report({kWalk, "first_key >= seen.end ||", "first_key + 1 >= seen.end ||"},
                 {window(70, 1), kTiles}, {"fail"});
 }

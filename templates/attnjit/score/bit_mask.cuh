@@ -15,7 +15,7 @@ namespace attnjit::kernel {
 template <ScoreShape kShape, Extent kExtent>
 struct BitMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
-  static constexpr bool kPicksKeys = !kPerPair, kSkipsTiles = true;
+  static constexpr bool kPicksKeys = !kPerPair;
   static constexpr bool kAwaits = true;
 
   const BitMaskParams& params;

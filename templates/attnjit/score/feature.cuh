@@ -44,8 +44,6 @@ struct Feature {
   // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
   // tiles.
   static constexpr bool kNarrows = false, kPicksKeys = false;
-  // Whether use() may be TileUse::kSkip within what narrow() leaves.
-  static constexpr bool kSkipsTiles = false;
   // Whether keys begin and end later from row to row, so that a part of a block's rows sees fewer
   // tiles than the block.
   static constexpr bool kSlides = false;
@@ -156,7 +154,6 @@ struct FeatureSet : Features... {
       ((Features::kInExponents || !(Features::kTransforms || Features::kAdds)) && ...);
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
-  static constexpr bool kSkipsTiles = (Features::kSkipsTiles || ...);
   static constexpr bool kSlides = (Features::kSlides || ...);
   static constexpr bool kHasBits = (Features::kHasBits || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);

@@ -15,7 +15,7 @@ template <ScoreShape kShape, class Formula>
 struct KeepPairs : Feature {
   static constexpr bool kPerHead = Formula::kUsesHead;
   static constexpr bool kNarrows = Formula::kNarrows, kPicksKeys = Formula::kPicksKeys;
-  static constexpr bool kSkipsTiles = true;
+  static constexpr bool kSlides = kNarrows;
   using Params = ExpressionParams<Formula::kOperands>;
 
   const Params& params;

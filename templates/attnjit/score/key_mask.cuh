@@ -15,7 +15,7 @@ namespace attnjit::kernel {
 // the mask.
 template <ScoreShape kShape, bool kVectorized>
 struct KeyMask : Feature {
-  static constexpr bool kPicksKeys = true, kSkipsTiles = true;
+  static constexpr bool kPicksKeys = true;
 
   const ByteMaskParams& params;
   const uint8* plane;  // of the block

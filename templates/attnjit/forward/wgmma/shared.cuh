@@ -47,11 +47,10 @@ struct ForwardJob {
 };
 
 // Whether consumers skip tiles of which their rows see no key, because the edge of a window passes
-// between the rows of two consumers. Each consumer needs a tile of every block of rows that has
-// any, so all tiles of narrow()'s range must come.
+// between the rows of two consumers.
 template <ForwardWgmmaConfig kConfig, class Features>
-inline constexpr bool kSkipsUnseen = Features::kSlides && !Features::kSkipsTiles &&
-                                     !kConfig.pack_gqa && kConfig.block_kv < kConfig.block_q;
+inline constexpr bool kSkipsUnseen =
+    Features::kSlides && !kConfig.pack_gqa && kConfig.block_kv < kConfig.block_q;
 
 // Addresses in shared memory.
 template <ForwardWgmmaConfig kConfig>

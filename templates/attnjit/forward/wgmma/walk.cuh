@@ -25,6 +25,7 @@ struct ForwardWalk {
   RowWorkTile work_tile;  // of the block of rows
   uint32 left, masked;    // bits of the current 32 tiles, the last tile first: to come, with a mask
   uint32 unseen;          // kUnseen bits of the tile that the lane has looked up
+  uint32 begun;           // of consumers that have a tile of the block of rows, the same bits
   int last;               // of these
   int round;              // of the schedule or the plan, the next one
   bool first;             // no tile of the block of rows has been returned
@@ -39,6 +40,7 @@ struct ForwardWalk {
         left(0),
         masked(0),
         unseen(0),
+        begun(0),
         last(0),
         round(0),
         first(false),
@@ -50,12 +52,19 @@ struct ForwardWalk {
     while (true) {
       while (left == 0 && tiles.next < tiles.end) look_ahead();
       if (left != 0) {
-        const int lane = ptx::lowest_bit(left);
+        const int lane = ptx::lowest_bit(left), tile = last - lane;
+        const bool masks = (masked >> lane & 1) != 0;
         left &= left - 1;
+        int needs = masks ? ForwardJob::kMasks : 0;
+        if constexpr (kNamesUnseen) {
+          const uint32 bits = masks ? ptx::warp_broadcast(unseen, lane) : 0;
+          while (left == 0 && tiles.next < tiles.end) look_ahead();
+          needs |= static_cast<int>(to_skip(bits));
+        }
         if constexpr (kConfig.plans_work) {
           if (left == 0 && tiles.next >= tiles.end) ask();
         }
-        return job(last - lane, (masked >> lane & 1) != 0 ? masked_needs(lane) : 0);
+        return job(tile, needs);
       }
       if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), ForwardJob::kMasks);
       if constexpr (kConfig.plans_work) {
@@ -97,12 +106,11 @@ struct ForwardWalk {
     const TileUse use = tile < tiles.next ? TileUse::kSkip : features.use_of_lane(block, tile);
     left = ptx::warp_ballot(use != TileUse::kSkip);
     masked = ptx::warp_ballot(use == TileUse::kMasked);
-    if constexpr (kNamesUnseen) unseen = params.base.num_splits == 1 ? find_unseen(tile) : 0;
+    if constexpr (kNamesUnseen) unseen = find_unseen(tile);
     tiles.end -= 32;
   }
-  // Which consumers see no key of the tile. One without any rows or keys sees the first tile, so
-  // that each has one. A split may leave a consumer without a tile, so consumers skip none then.
   static constexpr bool kNamesUnseen = kAsks && kSkipsUnseen<kConfig, Features>;
+  // Which consumers' rows lie beyond the keys of the tile.
   ATTNJIT_DEVICE uint32 find_unseen(int tile) {
     uint32 found = 0;
 #pragma unroll 1
@@ -115,7 +123,6 @@ struct ForwardWalk {
       rows.end_query = rows.end_row;
       KeyRange seen = keys;
       features.narrow(WarpTeam(), rows, seen);
-      if (seen.begin >= seen.end) seen = {keys.begin, keys.begin + 1};
       const int first_key = tile * kConfig.block_kv;
       if (first_key >= seen.end || first_key + kConfig.block_kv <= seen.begin) {
         found |= static_cast<uint32>(ForwardJob::kUnseen) << consumer;
@@ -123,10 +130,12 @@ struct ForwardWalk {
     }
     return found;
   }
-  // Of the masked tile that `lane` looked up.
-  ATTNJIT_DEVICE int masked_needs(int lane) const {
-    if constexpr (!kNamesUnseen) return ForwardJob::kMasks;
-    return ForwardJob::kMasks | static_cast<int>(ptx::warp_broadcast(unseen, lane));
+  // Which of the consumers that see no key of a tile skip it. Each consumer has a tile of every
+  // block of rows, if only the last one.
+  ATTNJIT_DEVICE uint32 to_skip(uint32 bits) {
+    if (left == 0) bits &= begun;
+    begun |= ~bits;
+    return bits;
   }
   ATTNJIT_DEVICE ForwardJob job(int tile, int needs) {
     if (first) needs |= ForwardJob::kFirst;
@@ -164,6 +173,7 @@ struct ForwardWalk {
     features.narrow(WarpTeam(), block, keys);
     tiles = split_tiles(keys, kConfig.block_kv, p.num_splits, work_tile.split);
     first = true;
+    begun = 0;
   }
 };
 
