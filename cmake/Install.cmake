@@ -18,7 +18,7 @@ install(FILES include/attnjit.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE python/licenses/third-party.txt DESTINATION ${ATTNJIT_DATA_DIR})
 install(DIRECTORY configs DESTINATION ${ATTNJIT_DATA_DIR})
 
-# CMake consumers: find_package(attnjit 0.1 CONFIG).
+# CMake consumers: find_package(attnjit 0.2 CONFIG).
 install(EXPORT attnjitTargets NAMESPACE attnjit:: DESTINATION ${ATTNJIT_CMAKE_DIR})
 configure_package_config_file(cmake/attnjitConfig.cmake.in attnjitConfig.cmake
                               INSTALL_DESTINATION ${ATTNJIT_CMAKE_DIR})

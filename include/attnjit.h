@@ -282,7 +282,7 @@ typedef struct attnjit_context attnjit_context;
 /* CUstream of the driver API and cudaStream_t of the runtime are pointers to this. */
 struct CUstream_st;
 
-/* The version of the library, e.g. "0.1.0". */
+/* The version of the library, e.g. "0.2.0". */
 ATTNJIT_EXPORT const char* attnjit_version(void);
 
 /* An attnjit_status in words, e.g. "invalid problem"; "unknown status" for any other number. */

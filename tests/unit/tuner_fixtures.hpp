@@ -51,7 +51,7 @@ tuner::BasicRecord<PlanKey> make_record(const tuner::BasicTuneKey<PlanKey>& key)
   record.mad = 0.25;
   record.default_us = 100;
   record.rounds = 14;
-  record.library = "0.1.0";
+  record.library = ATTNJIT_VERSION;
   record.nvrtc = "13.0.88";
   record.driver = 13000;
   record.time = 1'700'000'000;
