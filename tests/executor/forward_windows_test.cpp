@@ -17,8 +17,8 @@ using instance::ProblemSpec;
 const std::string kConsumer = "attnjit/forward/wgmma/consumer.cuh";
 const std::string kWalk = "attnjit/forward/wgmma/walk.cuh";
 
-// With tiles of 128 rows and 32 keys the first rows of a block skip its last two tiles, the other
-// rows its first two, and 70 rows of the third block are all that its second consumer lacks.
+// With tiles of 128 rows and 32 keys the first 64 rows of a block skip its last two tiles, and the
+// others its first two. The third block has 44 rows, so its second consumer has none.
 ProblemSpec window(int left, int right, std::int64_t head_dim = 64) {
   ProblemSpec spec{.heads_q = 3, .heads_kv = 3, .seqlen_q = 300, .seqlen_kv = 280};
   spec.head_dim = head_dim;
