@@ -185,6 +185,22 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a softmax that trusts its re
   }
 }
 
+// Sums of 2^55 beside a sink that leaves 2^-102 of them: either alone is a normal number.
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: rows without a single factor") {
+  ProblemSpec spec = kRows;
+  spec.score = "s + 38";
+  spec.use_sink = true;
+  spec.sink_dtype = DType::kFloat32;
+  spec.sinks = {110};
+  const std::string rows = "attnjit/forward/rows.cuh";
+  expect_report({rows, " && inverse * share >= 0x1p-126f", ""}, {spec, kTiles}, {"rows fail"});
+  ProblemSpec dead = kRows;
+  dead.seqlen_kv = 30;
+  dead.diagonal = Diagonal::kBottomRight;
+  dead.window = {-1, 0};
+  expect_report({rows, "keys_lse > -ptx::infinity() && ", ""}, {dead, kTiles}, {"not finite"});
+}
+
 TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: the last tile of a bias read as a whole one") {
   ProblemSpec biased = kRows;
   biased.bias = "bhqk";

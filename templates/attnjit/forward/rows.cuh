@@ -91,6 +91,10 @@ struct ClosedRow {
     // A select, not a product with 0: the sum of a dead row may hold NaN.
     return keys_lse == -ptx::infinity() ? 0.0f : value * inverse * share;
   }
+  // Whether the product of the two is all that scales a value: the row has keys, and it is normal.
+  ATTNJIT_DEVICE bool has_factor() const {
+    return keys_lse > -ptx::infinity() && inverse * share >= 0x1p-126f;
+  }
 };
 
 // `row` is what the softmax knows of the row that is `distance` rows after the thread's first one.

@@ -5,6 +5,7 @@
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/store_matrix.cuh"
+#include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
@@ -77,6 +78,7 @@ struct ForwardEpilogue {
       }
       if (closing.split == 0) features.close(closing.block, closed[h]);
     }
+    find_factors(closed);
     if (p.num_splits > 1) {
       write_partial(closing, closed);
     } else {
@@ -89,7 +91,7 @@ struct ForwardEpilogue {
         if (kPacked && closing.block.first_row + warp_row + 16 > closing.block.num_rows) {
           write_out(closing.block, closed);
         } else {
-          stage_out(closing.block, closed, slot);
+          stage_out(closing.block, slot);
         }
       }
       stored = slot;
@@ -97,6 +99,21 @@ struct ForwardEpilogue {
   }
 
  private:
+  float factor[2];  // of `out` in a thread's rows
+
+  // Scales rows at once that have no single factor, which few warps have, so that others multiply
+  // each value once and select none.
+  ATTNJIT_DEVICE void find_factors(const ClosedRow (&closed)[2]) {
+    const bool simple = ptx::warp_all(closed[0].has_factor() && closed[1].has_factor());
+#pragma unroll
+    for (int h = 0; h < 2; ++h) factor[h] = simple ? closed[h].inverse * closed[h].share : 1.0f;
+    if (simple) return;
+#pragma unroll
+    for (int n = 0; n < kOutGroups; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) out[0][n][e] = closed[e / 2].scaled(out[0][n][e]);
+    }
+  }
   ATTNJIT_DEVICE void write_lse(const Block& block, const ClosedRow (&closed)[2]) const {
     float* const lse = params.base.lse;
 #pragma unroll
@@ -108,14 +125,14 @@ struct ForwardEpilogue {
   }
   // Writes the warp's rows of O over its rows of Q, which its warpgroup has read, and starts their
   // store.
-  ATTNJIT_DEVICE void stage_out(const Block& block, const ClosedRow (&closed)[2], uint32 slot) {
+  ATTNJIT_DEVICE void stage_out(const Block& block, uint32 slot) {
     const uint32 rows_of_warp = shared.q_buffer(slot) + OutTile::rows_on(warp_row);
     const uint32 line = rows_of_warp + OutTile::rows_on(lane & 15);
 #pragma unroll
     for (int n = 0; n < kOutGroups; n += 2) {
       uint32 word[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) word[i] = packed(closed[i & 1], n + i / 2, i & 1);
+      for (int i = 0; i < 4; ++i) word[i] = packed(n + i / 2, i & 1);
       const uint32 chunk = (n & 7) + (lane >> 4);
       ptx::store_matrices(line + n / 8 * OutTile::kSlabBytes + ((chunk ^ (lane & 7)) << 4), word);
     }
@@ -142,7 +159,7 @@ struct ForwardEpilogue {
       for (int n = 0; n < kOutGroups; n += 4) {
         uint32 a[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) a[i] = packed(closed[h], n + i, h);
+        for (int i = 0; i < 4; ++i) a[i] = packed(n + i, h);
         gather_group(a);
         const bool inside = query < block.seqlen_q && 8 * n + 8 * (lane & 3) < kConfig.head_dim_v;
         ptx::store_global_if(inside, reinterpret_cast<ptx::Vector16*>(row + 8 * n),
@@ -168,14 +185,14 @@ struct ForwardEpilogue {
 #pragma unroll
       for (int n = 0; n < kColumns / 8; ++n) {
         ptx::store_global_if(inside, reinterpret_cast<ptx::Vector8*>(target + 8 * n),
-                             {{ptx::as_bits(closed[h].scaled(out[0][n][2 * h])),
-                               ptx::as_bits(closed[h].scaled(out[0][n][2 * h + 1]))}});
+                             {{ptx::as_bits(factor[h] * out[0][n][2 * h]),
+                               ptx::as_bits(factor[h] * out[0][n][2 * h + 1])}});
       }
     }
   }
   // The two columns of group n in row h.
-  ATTNJIT_DEVICE uint32 packed(const ClosedRow& row, int n, int h) const {
-    return ptx::pack<kConfig.dtype>(row.scaled(out[0][n][2 * h]), row.scaled(out[0][n][2 * h + 1]));
+  ATTNJIT_DEVICE uint32 packed(int n, int h) const {
+    return ptx::pack<kConfig.dtype>(factor[h] * out[0][n][2 * h], factor[h] * out[0][n][2 * h + 1]);
   }
 };
 
