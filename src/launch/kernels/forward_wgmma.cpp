@@ -17,7 +17,8 @@ Boxes boxes_of(const kernel::ForwardWgmmaConfig& config) {
   return {config.kSubtileRows, config.pack_gqa_heads(), config.page_kv, 64};
 }
 Boxes boxes_of(const kernel::ForwardSharedBiasConfig& config) {
-  return {config.block_q, 1, config.share(), config.kSlabColumns};
+  constexpr int kColumns = kernel::ForwardSharedBiasConfig::kSlabColumns;
+  return {config.block_q, 1, config.share(), kColumns};
 }
 
 // Whether there is a map of `out`. Path shared_bias stores it from registers.
