@@ -36,16 +36,17 @@ using problem::Family;
 // Whether thread blocks take blocks of rows from a counter, because the costs of these are unknown
 // to the host or uneven: tiles are dropped by the contents of a mask or of an operand, lengths lie
 // on the device, or the first rows of a window see fewer keys than the others, which leaves the
-// busiest of 132 thread blocks with 5 to 30 % more than the mean. A mask over keys alone costs the
-// rows of a batch element alike. Beside a bias over pairs, as in triangle attention, whose batch
-// elements have few tiles each, a counter costs more than it saves: 5 % at N 384, D 32 (H100,
-// 2026-11-28).
+// busiest of 132 thread blocks with 5 to 30 % more than the mean; the few queries of pack_gqa cost
+// alike. A mask over keys alone costs the rows of a batch element alike. Beside a bias over pairs,
+// as in triangle attention, whose batch elements have few tiles each, a counter costs more than it
+// saves: 5 % at N 384, D 32 (H100, 2026-11-28).
 bool counts_work(const Family& f, bool packs_heads) {
   const bool by_mask =
       mask_form(f) == MaskForm::kBits && (f.mask == Extent::kPerPair || f.bias != Extent::kPerPair);
   const bool by_operand =
       f.keep && (f.keep->blocks.rows != 0 || !ranged_axes(*f.keep, packs_heads).empty());
-  return f.packed || f.seqlens || by_mask || by_operand || problem::has_left_bound(f);
+  const bool by_window = problem::has_left_bound(f) && !packs_heads;
+  return f.packed || f.seqlens || by_mask || by_operand || by_window;
 }
 
 // Whether rows keep blocks of keys by lists, and nothing else drops keys for which V is
