@@ -110,7 +110,7 @@ struct ForwardWalk {
     tiles.end -= 32;
   }
   static constexpr bool kNamesUnseen = kAsks && kSkipsUnseen<kConfig, Features>;
-  // Which consumers' rows lie beyond the keys of the tile.
+  // Finds the consumers whose rows see no key of the tile, by narrow() of their rows alone.
   ATTNJIT_DEVICE uint32 find_unseen(int tile) {
     uint32 found = 0;
 #pragma unroll 1
@@ -130,8 +130,8 @@ struct ForwardWalk {
     }
     return found;
   }
-  // Which of the consumers that see no key of a tile skip it. Each consumer has a tile of every
-  // block of rows, if only the last one.
+  // Picks the consumers that skip a tile out of those that see no key of it: each consumer has a
+  // tile of every block of rows, if only the last one.
   ATTNJIT_DEVICE uint32 to_skip(uint32 bits) {
     if (left == 0) bits &= begun;
     begun |= ~bits;
